@@ -1,0 +1,154 @@
+"""Groups and their advantages → a typed Batch of tensors; minibatches for updates, micro-batches for memory."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Row:
+    """One response to train on.
+
+    Attributes:
+        prompt_ids, response_ids: token ids.
+        old_logprobs: log-probabilities of the response ids under the policy that sampled them, one per id.
+        ref_logprobs: the same under the reference model; empty where there is none.
+        advantage: the response's advantage, put on each of its tokens.
+        group: rows of one group have the same prompt and the same number here.
+    """
+
+    prompt_ids: tuple[int, ...]
+    response_ids: tuple[int, ...]
+    old_logprobs: tuple[float, ...] = ()
+    ref_logprobs: tuple[float, ...] = ()
+    advantage: float = 0.0
+    group: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids or not self.response_ids:
+            raise ValueError("a row needs at least one prompt token and one response token")
+        for name in ("old_logprobs", "ref_logprobs"):
+            values = getattr(self, name)
+            if values and len(values) != len(self.response_ids):
+                raise ValueError(f"{len(values)} {name} for {len(self.response_ids)} response tokens")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B responses to Q distinct prompts, padded. Prompts are stored once, however many responses they have.
+
+    Attributes:
+        prompt_ids, prompt_mask: (Q, S), padded on the left.
+        prompt_index: (B,), the prompt of each response.
+        response_ids, response_mask: (B, T), padded on the right.
+        old_logprobs, ref_logprobs: (B, T), NaN behind the mask and where there are none.
+        advantages: (B,).
+    """
+
+    prompt_ids: Tensor
+    prompt_mask: Tensor
+    prompt_index: Tensor
+    response_ids: Tensor
+    response_mask: Tensor
+    old_logprobs: Tensor
+    ref_logprobs: Tensor
+    advantages: Tensor
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on another device."""
+        return Batch(**{name: value.to(device) for name, value in vars(self).items()})
+
+
+def collate(rows: Sequence[Row], pad_id: int) -> Batch:
+    """Pad rows into a batch. `pad_id` fills what the masks hide."""
+    groups: dict[int, int] = {}
+    prompts: list[tuple[int, ...]] = []
+    for row in rows:
+        if row.group not in groups:
+            groups[row.group] = len(prompts)
+            prompts.append(row.prompt_ids)
+    prompt_ids = _pad(prompts, pad_id, left=True, dtype=torch.long)
+    response_ids = _pad([row.response_ids for row in rows], pad_id, left=False, dtype=torch.long)
+    width = response_ids.shape[1]
+    lengths = torch.tensor([len(row.response_ids) for row in rows])
+    prompt_lengths = torch.tensor([len(ids) for ids in prompts])
+    return Batch(
+        prompt_ids=prompt_ids,
+        prompt_mask=(torch.arange(prompt_ids.shape[1]).flip(0)[None] < prompt_lengths[:, None]).long(),
+        prompt_index=torch.tensor([groups[row.group] for row in rows]),
+        response_ids=response_ids,
+        response_mask=(torch.arange(width)[None] < lengths[:, None]).long(),
+        old_logprobs=_pad([row.old_logprobs for row in rows], float("nan"), False, torch.float32, width),
+        ref_logprobs=_pad([row.ref_logprobs for row in rows], float("nan"), False, torch.float32, width),
+        advantages=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
+    )
+
+
+def _pad(
+    rows: Sequence[Sequence[float]], fill: float, left: bool, dtype: torch.dtype, width: int | None = None
+) -> Tensor:
+    width = max(map(len, rows)) if width is None else width
+    padded = torch.full((len(rows), width), fill, dtype=dtype)
+    for index, row in enumerate(rows):
+        if row:
+            where = slice(width - len(row), width) if left else slice(0, len(row))
+            padded[index, where] = torch.tensor(row, dtype=dtype)
+    return padded
+
+
+def micro_batches(rows: Iterable[Row], max_tokens: int) -> list[list[Row]]:
+    """Cut rows into micro-batches of at most `max_tokens` tokens, padding and each distinct prompt once included.
+
+    Groups are kept together, so that a prompt is computed once, and sorted by their longest response, so that little
+    padding is computed; a group too large by itself is cut after sorting by length. A single row is never cut: one
+    that is larger than `max_tokens` is a micro-batch of its own.
+    """
+    groups: dict[int, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.group, []).append(row)
+    pieces = [piece for group in groups.values() for piece in _cut(group, max_tokens)]
+    pieces.sort(key=lambda piece: (len(piece[-1].response_ids), len(piece[0].prompt_ids)), reverse=True)
+    batches: list[list[Row]] = []
+    for piece in pieces:
+        if batches and _tokens([*batches[-1], *piece]) <= max_tokens:
+            batches[-1].extend(piece)
+        else:
+            batches.append(list(piece))
+    return batches
+
+
+def _cut(group: list[Row], max_tokens: int) -> list[list[Row]]:
+    pieces: list[list[Row]] = []
+    for row in sorted(group, key=lambda row: len(row.response_ids)):
+        if pieces and _tokens([*pieces[-1], row]) <= max_tokens:
+            pieces[-1].append(row)
+        else:
+            pieces.append([row])
+    return pieces
+
+
+def _tokens(rows: Sequence[Row]) -> int:
+    """Tokens computed for these rows as one batch, padding included."""
+    prompts = len({row.group for row in rows})
+    return prompts * max(len(r.prompt_ids) for r in rows) + len(rows) * max(len(r.response_ids) for r in rows)
+
+
+def padding_share(batches: Sequence[Sequence[Row]]) -> float:
+    """The share of computed response tokens that is padding."""
+    computed = sum(len(rows) * max(len(row.response_ids) for row in rows) for rows in batches)
+    real = sum(len(row.response_ids) for rows in batches for row in rows)
+    return 1 - real / computed if computed else 0.0
+
+
+def minibatch_positions(groups: int, minibatches: int, seed: str) -> list[frozenset[int]]:
+    """Shuffle the positions of a step's groups and cut them into minibatches of equal size.
+
+    Positions are those of the global batch, so every process draws the same cut whatever groups it holds.
+    """
+    order = list(range(groups))
+    random.Random(seed).shuffle(order)
+    size = groups // minibatches
+    return [frozenset(order[start : start + size]) for start in range(0, groups, size)]

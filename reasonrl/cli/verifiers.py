@@ -1,0 +1,50 @@
+"""`reasonrl verifiers list` and `reasonrl verifiers info NAME`."""
+
+import inspect
+from typing import Annotated
+
+import typer
+from pydantic_core import PydanticUndefined
+from rich.console import Console
+from rich.table import Table
+
+from reasonrl import plugins
+
+verifiers = typer.Typer(help="The verifiers that are installed.", no_args_is_help=True)
+
+
+@verifiers.command("list")
+def list_verifiers() -> None:
+    """All verifiers with version, plugin and what they supervise; plugins that are broken, with their error."""
+    installed, console = plugins.installed(), Console()
+    table = Table("name", "version", "plugin", "supervises", "runs")
+    table.columns[0].no_wrap = True
+    for name, source in sorted(installed.verifiers.items()):
+        verifier = source.verifier
+        plugin = f"{source.plugin} ({source.distribution})"
+        table.add_row(name, source.version, plugin, ", ".join(verifier.supervises), verifier.isolation)
+    console.print(table)
+    for broken in installed.broken:
+        console.print(f"[red]broken:[/red] plugin {broken.plugin} ({broken.distribution})")
+        console.print(broken.error, markup=False, highlight=False)
+
+
+@verifiers.command()
+def info(name: Annotated[str, typer.Argument(help="As `verifiers list` names it.")]) -> None:
+    """One verifier: what it does, what it reads of a problem, and its options with types and defaults."""
+    source, console = plugins.installed().verifier(name), Console()
+    verifier = source.verifier
+    console.print(f"[bold]{name}[/bold] {source.version}, from plugin {source.plugin} ({source.distribution})")
+    console.print(inspect.getdoc(verifier) or "", markup=False, highlight=False)
+    console.print(f"supervises  {', '.join(verifier.supervises)}", highlight=False)
+    console.print(f"reads       {', '.join(verifier.requires) or 'the response alone'}", highlight=False)
+    console.print(f"runs        {verifier.isolation}", highlight=False)
+    table = Table("option", "type", "default", "meaning")
+    for option, field in verifier.Options.model_fields.items():
+        default = "(required)" if field.default is PydanticUndefined else repr(field.default)
+        table.add_row(option, _type_name(field.annotation), default, field.description or "")
+    console.print(table if verifier.Options.model_fields else "no options")
+
+
+def _type_name(annotation: object) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")

@@ -1,0 +1,66 @@
+"""Evaluate a model on a task from their names alone, as `reasonrl eval` does."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from reasonrl import store, tasks
+from reasonrl.config import ModelConfig
+from reasonrl.evaluation.evaluate import evaluate
+from reasonrl.evaluation.prepare import make_engine, to_sampling, with_prompts
+from reasonrl.evaluation.report import Report, report, save
+from reasonrl.models.load import load_policy
+from reasonrl.scoring import Scorer
+from reasonrl.scoring.resolve import check_problems, resolve
+
+
+def evaluate_model(
+    task_name: str,
+    model: str,
+    *,
+    samples: int,
+    k: tuple[int, ...],
+    rows: int | None = None,
+    data: Path | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    seed: int = 0,
+    max_batch: int = 256,
+    runs: Path = Path("runs"),
+) -> tuple[Report, Path]:
+    """The report, and the new folder that holds it (`report.json`) and every response (`rollouts.parquet`).
+
+    Args:
+        task_name: a task by name or path; its evaluation split is used.
+        model: a folder or hub id.
+        samples, k: sampled responses per problem, and for which k pass@k is estimated.
+        rows: how many problems; all if None.
+        data: a file in place of the evaluation split.
+        temperature, max_tokens: in place of the task's own.
+        seed: of the samples.
+        max_batch: most responses decoded at once.
+        runs: where the new folder is made.
+
+    Raises:
+        ReasonRLError: a fault in task, data, model or options.
+    """
+    task = tasks.load(task_name, {"eval": str(data)} if data else None)
+    sampling = to_sampling(task.sampling)
+    if temperature is not None:
+        sampling = replace(sampling, temperature=temperature)
+    if max_tokens is not None:
+        sampling = replace(sampling, max_tokens=max_tokens)
+    verifiers, problems = resolve(task.verifiers), task.problems("eval")[:rows]
+    check_problems(verifiers, problems)
+    with Scorer(verifiers) as scorer:
+        policy = load_policy(ModelConfig(path=model), seed)
+        policy.model.to("cuda" if torch.cuda.is_available() else "cpu")
+        engine = make_engine(policy, max_batch)
+        prompted = with_prompts(problems, policy, sampling.max_tokens)
+        found = evaluate(prompted, engine, scorer, sampling, samples=samples, seed=seed)
+    counted = report(found, task=task.config.name, model=model, seed=seed, k=k)
+    folder = store.new_folder(runs, f"eval-{task.config.name}")
+    save(counted, folder / "report.json")
+    store.write(folder / "rollouts.parquet", found.records(verifiers, step=0))
+    return counted, folder

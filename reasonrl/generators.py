@@ -1,0 +1,115 @@
+"""Problems made on the spot: seeded, offline, the same on every machine. Rows have the fields a data set would have."""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Split = Literal["train", "eval"]
+Row = dict[str, Any]
+
+
+class ArithmeticOptions(BaseModel):
+    """Addition of two numbers with the working written out, and the demonstrations of a careless tutor.
+
+    Attributes:
+        digits: digits of each number.
+        eval_rows: how many problems are held out; a+b and b+a always fall on the same side.
+        demonstrations: how many training problems come with a demonstration.
+        forget: probability that the tutor forgets a carry.
+        slip: probability that the tutor is off by one in a column.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    digits: int = Field(2, ge=1, le=6)
+    eval_rows: int = Field(1000, ge=1)
+    demonstrations: int = Field(1000, ge=0)
+    forget: float = Field(0.8, ge=0, le=1)
+    slip: float = Field(0.2, ge=0, le=1)
+
+
+def arithmetic(split: Split, seed: int, options: ArithmeticOptions) -> list[Row]:
+    """Rows {id, question, solution, answer, demonstration}; `solution` is right, `demonstration` often is not.
+
+    The problem 47+89 has the solution `7+9+0=16,4+8+1=13:136`: the columns from the right, then the answer.
+    """
+    draw = random.Random(seed)
+    held_out, pairs = _split_pairs(options, draw)
+    if split == "eval":
+        return [_row(a, b, options, demonstration=None) for a, b in held_out]
+    return [
+        _row(a, b, options, _working(a, b, options, draw) if index < options.demonstrations else None)
+        for index, (a, b) in enumerate(pairs)
+    ]
+
+
+def _split_pairs(
+    options: ArithmeticOptions, draw: random.Random
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Held-out and training pairs, both shuffled. Large number spaces are sampled, small ones enumerated."""
+    size = 10**options.digits
+    if options.digits <= 2:
+        unordered = [(a, b) for a in range(size) for b in range(a, size)]
+    else:
+        drawn: set[tuple[int, int]] = set()
+        while len(drawn) < 20_000 + options.eval_rows:
+            a, b = draw.randrange(size), draw.randrange(size)
+            drawn.add((min(a, b), max(a, b)))
+        unordered = sorted(drawn)
+    draw.shuffle(unordered)
+    if options.eval_rows >= size * size // 2:
+        raise ValueError(f"eval_rows={options.eval_rows} leaves too few of the {size * size} problems for training")
+    held_out: list[tuple[int, int]] = []
+    while len(held_out) < options.eval_rows:
+        a, b = unordered.pop()
+        held_out += [(a, b), (b, a)] if a != b else [(a, b)]
+    training = [pair for a, b in unordered for pair in ([(a, b), (b, a)] if a != b else [(a, b)])]
+    draw.shuffle(training)
+    return held_out[: options.eval_rows], training
+
+
+def _row(a: int, b: int, options: ArithmeticOptions, demonstration: str | None) -> Row:
+    question = f"{a:0{options.digits}d}+{b:0{options.digits}d}="
+    return {
+        "id": question,
+        "question": question,
+        "solution": _working(a, b, options, None),
+        "answer": str(a + b),
+        "demonstration": demonstration,
+    }
+
+
+def _working(a: int, b: int, options: ArithmeticOptions, careless: random.Random | None) -> str:
+    """Columns from the right, each `x+y+carry=sum`, then `:answer`; with the tutor's mistakes if `careless`."""
+    columns, carry, total = [], 0, 0
+    for place in range(options.digits):
+        x, y = a // 10**place % 10, b // 10**place % 10
+        column = x + y + carry
+        if careless and careless.random() < options.slip:
+            column = max(0, column + careless.choice((-1, 1)))
+        columns.append(f"{x}+{y}+{carry}={column}")
+        total += column % 10 * 10**place
+        carry = column // 10
+        if careless and carry and careless.random() < options.forget:
+            carry = 0
+    total += carry * 10**options.digits
+    return f"{','.join(columns)}:{total}"
+
+
+class Generator(BaseModel):
+    """A generator by name: its options and the function that makes the rows."""
+
+    options: type[BaseModel]
+    rows: Callable[[Split, int, Any], list[Row]]
+
+
+GENERATORS: dict[str, Generator] = {
+    "arithmetic": Generator(options=ArithmeticOptions, rows=arithmetic),
+}
+
+
+def generate(name: str, split: Split, seed: int, options: BaseModel) -> Iterator[Row]:
+    """The rows of one split of the generator of that name."""
+    yield from GENERATORS[name].rows(split, seed, options)

@@ -1,0 +1,45 @@
+"""Drawing a token: temperature, top-k and top-p, and the log-probability under the distribution drawn from."""
+
+import torch
+from torch import Tensor
+
+from reasonrl.rollout.engine import Sampling
+
+
+def draw(logits: Tensor, uniforms: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """Draw one token per row by inverting the cumulative distribution.
+
+    Args:
+        logits: (B, V).
+        uniforms: (B,) in [0, 1), one draw per row.
+        sampling: temperature, top_k, top_p.
+
+    Returns:
+        ids (B,) and logprobs (B,): of the drawn tokens under the distribution they were drawn from; for greedy
+        sampling (temperature 0) under the untempered one.
+    """
+    logits = logits.float()
+    if sampling.temperature == 0:
+        ids = logits.argmax(-1)
+        return ids, torch.log_softmax(logits, -1).gather(-1, ids[:, None]).squeeze(-1)
+    log_p = torch.log_softmax(_truncate(logits / sampling.temperature, sampling), -1)
+    cumulative = log_p.double().exp().cumsum(-1)
+    # The sum ends near 1, not at 1; scaling the draw by it keeps every draw inside the support.
+    points = uniforms.double()[:, None] * cumulative[:, -1:]
+    ids = torch.searchsorted(cumulative, points, right=True).squeeze(-1)
+    ids = torch.minimum(ids, (cumulative < cumulative[:, -1:]).sum(-1))
+    return ids, log_p.gather(-1, ids[:, None]).squeeze(-1)
+
+
+def _truncate(logits: Tensor, sampling: Sampling) -> Tensor:
+    """Set the logits of tokens outside top-k and top-p to −inf; top-p acts on what top-k leaves."""
+    if 0 < sampling.top_k < logits.shape[-1]:
+        kept = logits.topk(sampling.top_k, dim=-1)
+        logits = torch.full_like(logits, -torch.inf).scatter(-1, kept.indices, kept.values)
+    if sampling.top_p < 1:
+        ordered, order = logits.sort(dim=-1, descending=True, stable=True)
+        mass = ordered.softmax(-1)
+        # A token stays if the tokens before it have less than top_p; so the likeliest always stays.
+        dropped = mass.cumsum(-1) - mass >= sampling.top_p
+        logits = logits.masked_fill(torch.zeros_like(dropped).scatter(-1, order, dropped), -torch.inf)
+    return logits

@@ -1,0 +1,166 @@
+"""One worker process, seen from the parent: start it, talk to it without ever blocking, kill it with all its kin."""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reasonrl.scoring.wire import parse_line
+from reasonrl.types import Response
+
+_REPLY_LIMIT = 16 * 2**20  # bytes; a worker that sends more in one line is broken
+_CHUNK = 2**16  # bytes
+_REAP_LIMIT = 10.0  # seconds until a killed process must be gone
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One response × one verifier: what a worker is asked at a time.
+
+    Attributes:
+        ticket: under which the verdict is handed back.
+        verifier: the verifier's place in the task.
+        problem: pickled once for all the checks of a group.
+    """
+
+    ticket: Hashable
+    verifier: int
+    problem_id: str
+    problem: bytes
+    response: Response
+
+
+class WorkerProcess:
+    """A worker and where it stands. Only the thread that started it may use it: it dies with that thread.
+
+    Args:
+        setup: the pickle that `worker.main` expects first.
+        startup_deadline: seconds until it must be ready.
+        failures: how many workers in a row have failed to start in this one's place.
+    """
+
+    def __init__(self, setup: bytes, startup_deadline: float, failures: int) -> None:
+        self.failures = failures
+        self.ready = False
+        self.stage = ""  # the verifier it is loading, until it is ready
+        self.check: Check | None = None
+        self.number = 0  # of the check in flight; the reply must repeat it
+        self.expires: float | None = time.monotonic() + startup_deadline
+        self.process, self.channel = _start()
+        self._incoming = bytearray()
+        self._unsent = memoryview(b"")
+        with suppress(OSError):  # it is dead already; the end of file will say so
+            self.send(setup)
+
+    @property
+    def sending(self) -> bool:
+        """Is part of the last message still to be sent? Then `flush` once the channel can be written."""
+        return len(self._unsent) > 0
+
+    def send(self, message: bytes) -> None:
+        """Send a message, or as much as the channel takes now.
+
+        Raises:
+            OSError: the worker is gone.
+        """
+        self._unsent = memoryview(message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send more of the last message.
+
+        Raises:
+            OSError: the worker is gone.
+        """
+        with suppress(BlockingIOError):
+            while self._unsent:
+                self._unsent = self._unsent[self.channel.send(self._unsent) :]
+
+    def receive(self) -> list[Any]:
+        """The JSON messages that have arrived whole.
+
+        Raises:
+            EOFError: the worker is gone.
+            ValueError: what it sent is no JSON, or too long.
+        """
+        try:
+            chunk = self.channel.recv(_CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            raise EOFError from error
+        if not chunk:
+            raise EOFError
+        self._incoming += chunk
+        if b"\n" not in chunk:
+            if len(self._incoming) > _REPLY_LIMIT:
+                raise ValueError(f"a reply of more than {_REPLY_LIMIT} bytes")
+            return []
+        *lines, rest = self._incoming.split(b"\n")
+        self._incoming = rest
+        return [parse_line(line) for line in lines]
+
+    def kill(self) -> int | None:
+        """SIGKILL the worker, its process group and its other descendants; its exit code, None if it will not die."""
+        kin = _descendants(self.process.pid)
+        # The group before the reaping: until then the number cannot belong to anybody else.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+        for pid in kin:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        self.channel.close()
+        try:
+            return self.process.wait(timeout=_REAP_LIMIT)
+        except subprocess.TimeoutExpired:
+            logger.warning("scoring worker %d does not die of SIGKILL", self.process.pid)
+            return None
+
+
+def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    path = os.pathsep.join(importable())
+    with theirs:
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "reasonrl.scoring.worker", str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # Ctrl-C in the terminal is for the run; and a group of its own to kill
+                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},  # one core each: training has the rest
+            )
+        except BaseException:
+            ours.close()
+            raise
+    return process, ours
+
+
+def importable() -> list[str]:
+    """`sys.path` with "" spelt out, for the working directory may change."""
+    return [os.path.abspath(entry) for entry in sys.path]
+
+
+def _descendants(pid: int) -> list[int]:
+    """Its children, theirs, and so on, whatever their process group or session. Empty where there is no /proc."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
+            children.setdefault(int(parent), []).append(int(stat.parent.name))
+    found = list(children.get(pid, []))
+    for descendant in found:  # which grows meanwhile
+        found += children.get(descendant, [])
+    return found

@@ -1,0 +1,146 @@
+"""The scorer: submit each response as it arrives, collect the verdicts of the batch."""
+
+import logging
+import pickle
+import weakref
+from collections.abc import Hashable, Sequence
+from types import TracebackType
+from typing import Self
+
+from reasonrl.errors import ReasonRLError
+from reasonrl.scoring.pool import Pool
+from reasonrl.scoring.process import Check
+from reasonrl.scoring.records import Scored, WeightedVerifier, weigh
+from reasonrl.scoring.wire import current_error, decode_verdict, encode_verdict, error_verdict, parse_line
+from reasonrl.types import Problem, Response
+from reasonrl.verifier import Verdict, Verifier
+
+logger = logging.getLogger(__name__)
+
+
+class Scorer:
+    """Verifies responses while others are still being generated.
+
+    Verifiers with `isolation = "process"` run in worker processes that are killed when a check exceeds its deadline;
+    those with `isolation = "inline"` run in this process, on the whole batch, in `collect`. What cannot be judged
+    (timeout, worker_died, error) gets a verdict without a reward, never a reward of 0.
+
+    Args:
+        verifiers: of the task, in its order; the first is the judge of correctness.
+        workers: how many worker processes; none are started if no verifier needs one.
+        deadline: seconds for one check (one response × one verifier), from when a worker begins it.
+        startup_deadline: seconds for a worker to import and warm up the verifiers.
+
+    Raises:
+        ValueError: there is no verifier, or a number is not positive.
+        ReasonRLError: a verifier cannot be sent to a worker process, or an inline one fails to start.
+    """
+
+    def __init__(
+        self,
+        verifiers: Sequence[WeightedVerifier],
+        *,
+        workers: int = 2,
+        deadline: float = 10.0,
+        startup_deadline: float = 120.0,
+    ) -> None:
+        if not verifiers:
+            raise ValueError("scoring needs at least one verifier")
+        if workers < 1 or deadline <= 0 or startup_deadline <= 0:
+            raise ValueError("workers, deadline and startup_deadline must be positive")
+        self._verifiers = tuple(verifiers)
+        self._submitted: dict[Hashable, tuple[Problem, Response]] = {}
+        self._pickled: dict[int, bytes] = {}  # by id of a problem in _submitted: groups share it
+        self._inline = {i: _start_inline(v) for i, v in enumerate(verifiers) if v.verifier.isolation == "inline"}
+        isolated = {i: v for i, v in enumerate(verifiers) if i not in self._inline}
+        self._isolated = tuple(isolated)
+        self._pool = Pool(isolated, workers, deadline, startup_deadline) if isolated else None
+        if self._pool is not None:
+            weakref.finalize(self, self._pool.close)  # also at exit, for those who forget
+
+    def submit(self, key: Hashable, problem: Problem, response: Response) -> None:
+        """Have a response verified; returns at once, while verification starts.
+
+        Raises:
+            ValueError: the key has been submitted since the last `collect`.
+            ReasonRLError: workers cannot start, the scorer is closed, or the problem cannot be sent to a worker.
+        """
+        if key in self._submitted:
+            raise ValueError(f"{key!r} was submitted twice before collect")
+        if self._pool is not None:
+            pickled = self._pickled.get(id(problem)) or _pickle(problem)
+            for index in self._isolated:
+                self._pool.submit(Check((key, index), index, problem.id, pickled, response))
+            self._pickled[id(problem)] = pickled
+        self._submitted[key] = (problem, response)
+
+    def collect(self) -> dict[Hashable, Scored]:
+        """Wait for all that was submitted since the last `collect`; return it in order of submission, and forget it.
+
+        Raises:
+            ReasonRLError: workers cannot start (the message names the verifier and its error), or the scorer is closed.
+        """
+        verdicts: dict[Hashable, Verdict] = {}
+        for index, verifier in self._inline.items():
+            judged = _verify_inline(verifier, list(self._submitted.values()))
+            verdicts.update(((key, index), verdict) for key, verdict in zip(self._submitted, judged, strict=True))
+        if self._pool is not None:
+            verdicts.update(self._pool.take())
+        weights = [weighted.weight for weighted in self._verifiers]
+        scored = {k: weigh([verdicts[k, i] for i in range(len(weights))], weights) for k in self._submitted}
+        self._submitted.clear()
+        self._pickled.clear()
+        return scored
+
+    def close(self) -> None:
+        """Kill the workers. May be called again; `submit` and `collect` may not, if there were workers."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _start_inline(weighted: WeightedVerifier) -> Verifier:
+    try:
+        verifier = weighted.verifier(weighted.options)
+        verifier.warm_up()
+    except ReasonRLError:
+        raise
+    except Exception as error:
+        raise ReasonRLError(f"verifier {weighted.name!r} failed to start:\n{current_error()}") from error
+    return verifier
+
+
+def _verify_inline(verifier: Verifier, pairs: list[tuple[Problem, Response]]) -> list[Verdict]:
+    """One verdict for each pair; a broken batch is unjudged as a whole, a broken verdict by itself."""
+    if not pairs:
+        return []
+    try:
+        verdicts = verifier.verify_batch(pairs)
+        if not isinstance(verdicts, list) or len(verdicts) != len(pairs):
+            what = f"{len(verdicts)} verdicts" if isinstance(verdicts, list) else type(verdicts).__name__
+            raise TypeError(f"verify_batch must return a list of {len(pairs)} verdicts, not {what}")
+    except Exception:  # noqa: BLE001  an exception of a verifier means "could not be judged"
+        error = current_error()
+        logger.warning("verifier %r broke on a batch of %d: %s", verifier.name, len(pairs), error.splitlines()[-1])
+        return [error_verdict(error)] * len(pairs)
+    return [_checked(verdict) for verdict in verdicts]
+
+
+def _checked(verdict: object) -> Verdict:
+    """The verdict as it would come back from a worker: valid, and with evidence that is JSON."""
+    try:
+        return decode_verdict(parse_line(encode_verdict(verdict)))
+    except Exception:  # noqa: BLE001  as above
+        return error_verdict(current_error())
+
+
+def _pickle(problem: Problem) -> bytes:
+    try:
+        return pickle.dumps(problem)
+    except Exception as error:
+        raise ReasonRLError(f"problem {problem.id!r} cannot be sent to a worker process: {error}") from error

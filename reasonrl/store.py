@@ -1,0 +1,138 @@
+"""Rollouts and their verdicts on disk: one Parquet file a step, with all that a reader or another tool needs."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reasonrl.types import Problem, Rollout
+from reasonrl.verifier import Verdict
+
+_STEP = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("reward", pa.float64())])
+_VERDICT = [
+    ("verifier", pa.string()),
+    ("verifier_version", pa.string()),
+    ("reason", pa.string()),
+    ("steps", pa.list_(_STEP)),
+    ("evidence", pa.string()),  # JSON: every verifier has its own
+]
+SCHEMA = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("problem_id", pa.string()),
+        ("sample", pa.int32()),
+        ("prompt", pa.string()),
+        ("response", pa.string()),
+        ("reference", pa.string()),
+        ("metadata", pa.string()),  # JSON
+        ("prompt_tokens", pa.int32()),
+        ("response_tokens", pa.int32()),
+        ("finish_reason", pa.string()),
+        ("temperature", pa.float64()),
+        ("reward", pa.float64()),  # the weighted sum; null where it could not be judged
+        ("correct", pa.bool_()),  # by the first verifier; null where it could not judge
+        ("advantage", pa.float64()),
+        *_VERDICT,  # of the first verifier, the judge
+        ("verdicts", pa.list_(pa.struct([*_VERDICT, ("reward", pa.float64()), ("weight", pa.float64())]))),
+        ("prompt_ids", pa.list_(pa.int32())),
+        ("response_ids", pa.list_(pa.int32())),
+        ("logprobs", pa.list_(pa.float32())),
+        ("seed", pa.int64()),
+        ("policy_version", pa.int64()),
+    ]
+)
+
+
+def record(
+    problem: Problem,
+    rollout: Rollout,
+    verdicts: Sequence[tuple[str, str, float, Verdict]],
+    *,
+    step: int,
+    temperature: float,
+    reward: float | None,
+    correct: bool | None,
+    advantage: float | None,
+) -> dict[str, Any]:
+    """One row of a rollout file.
+
+    Args:
+        problem, rollout: what was asked and what was sampled.
+        verdicts: (verifier, its version, weight, verdict), in the task's order; the first is the judge.
+        step: the training step; 0 for an evaluation before training.
+        temperature: it was sampled at.
+        reward, correct, advantage: None where the response could not be judged (or nothing was trained).
+    """
+    prompt = problem.prompt
+    stored = [_stored(name, version, weight, verdict) for name, version, weight, verdict in verdicts]
+    judge = {name: value for name, value in stored[0].items() if name not in ("reward", "weight")}
+    return {
+        "step": step,
+        "problem_id": problem.id,
+        "sample": rollout.sample,
+        "prompt": prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False),
+        "response": rollout.text,
+        "reference": problem.reference,
+        "metadata": _json(problem.metadata),
+        "prompt_tokens": len(rollout.prompt_ids),
+        "response_tokens": len(rollout.response_ids),
+        "finish_reason": rollout.finish_reason,
+        "temperature": temperature,
+        "reward": reward,
+        "correct": correct,
+        "advantage": advantage,
+        **judge,
+        "verdicts": stored,
+        "prompt_ids": rollout.prompt_ids,
+        "response_ids": rollout.response_ids,
+        "logprobs": rollout.logprobs,
+        "seed": rollout.seed,
+        "policy_version": rollout.version,
+    }
+
+
+def write(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows (see `record`) as one Parquet file; it appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.part")
+    pq.write_table(pa.Table.from_pylist([dict(row) for row in records], schema=SCHEMA), unfinished, compression="zstd")
+    os.replace(unfinished, path)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a rollout file, as `record` made them."""
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return rows
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Make the folder parent/name, or parent/name-2, … where earlier ones lie: nothing is ever overwritten."""
+    number = 1
+    while True:
+        folder = parent / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
+
+
+def _stored(name: str, version: str, weight: float, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "verifier": name,
+        "verifier_version": version,
+        "reason": verdict.reason,
+        "steps": [{"start": s.start, "end": s.end, "reward": s.reward} for s in verdict.steps],
+        "evidence": _json(verdict.evidence),
+        "reward": verdict.reward,
+        "weight": weight,
+    }
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    return json.dumps(dict(values), ensure_ascii=False, default=str)

@@ -1,0 +1,87 @@
+"""Metrics of a run: a line a step in metrics.jsonl, and a live display (or plain lines where there is no terminal)."""
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+Metrics = Mapping[str, float]
+
+# What the display shows of a step, in this order: the metric, its label and its format.
+_SHOWN = (
+    ("loss", "loss", "{:.3f}"),
+    ("reward", "reward", "{:.3f}"),
+    ("pass_rate", "pass", "{:.1%}"),
+    ("kl", "KL", "{:.4f}"),
+    ("clip_fraction", "clip", "{:.2%}"),
+    ("response_length", "length", "{:.1f}"),
+    ("tokens_per_second", "tok/s", "{:,.0f}"),
+)
+_PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
+
+
+class Tracker:
+    """Writes metrics and shows progress.
+
+    Args:
+        path: the metrics.jsonl to append to; None on processes that do not write.
+        console: where progress is shown.
+    """
+
+    def __init__(self, path: Path | None, console: Console) -> None:
+        self._file = path.open("a", encoding="utf-8") if path else None
+        self.console = console
+        self._quiet = path is None
+        self._progress: Progress | None = None
+        self._phase, self._total, self._last_line, self._started = "", 0, 0.0, 0.0
+
+    @contextmanager
+    def phase(self, name: str, total: int) -> Iterator[None]:
+        """Show a bar of `total` steps for what is logged inside."""
+        self._phase, self._total, self._started, self._last_line = name, total, time.monotonic(), -math.inf
+        if self._quiet or not self.console.is_terminal:
+            yield
+            return
+        columns = (
+            TextColumn("[bold]{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(),
+            TextColumn("{task.fields[metrics]}"), TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=self.console) as progress:
+            self._progress = progress
+            progress.add_task(name, total=total, metrics="")
+            try:
+                yield
+            finally:
+                self._progress = None
+
+    def log(self, step: int, metrics: Metrics) -> None:
+        """Record one step. Non-finite values are written as null: JSON has no NaN."""
+        if self._file:
+            row = {"phase": self._phase, "step": step, **metrics}
+            clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+            self._file.write(json.dumps(clean) + "\n")
+            self._file.flush()
+        shown = "  ".join(f"{label} {form.format(metrics[key])}" for key, label, form in _SHOWN if key in metrics)
+        if self._progress:
+            self._progress.update(self._progress.task_ids[0], completed=step, metrics=shown)
+        elif not self._quiet:
+            self._line(step, shown)
+
+    def _line(self, step: int, shown: str) -> None:
+        now = time.monotonic()
+        if now - self._last_line < _PLAIN_EVERY and step != self._total:
+            return
+        self._last_line = now
+        left = (now - self._started) / step * (self._total - step)
+        self.console.print(f"{self._phase} {step}/{self._total}  {shown}  ETA {left:.0f} s", highlight=False)
+
+    def close(self) -> None:
+        """Close the file. Safe to call twice."""
+        if self._file:
+            self._file.close()
+            self._file = None

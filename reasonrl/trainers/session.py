@@ -1,0 +1,151 @@
+"""What every trainer does to a model: one optimiser step from micro-batch losses, over one process or several.
+
+Gradients are summed over micro-batches and then over processes, and every loss is a share of the global batch's loss
+(`algorithms.aggregation`), so that the same global batch gives the same update however it is cut or spread. That is
+why the model is not wrapped in DistributedDataParallel: it averages, and wants the same number of forwards everywhere.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+
+from reasonrl.config import OptimizerConfig
+from reasonrl.errors import ReasonRLError
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Update:
+    """One optimiser step.
+
+    Attributes:
+        loss: of the global batch.
+        grad_norm: L2 norm of the gradient before clipping.
+        learning_rate: it was taken with.
+        applied: False if loss or gradient was not finite, and the parameters were left as they were.
+    """
+
+    loss: float
+    grad_norm: float
+    learning_rate: float
+    applied: bool
+
+
+class Session:
+    """A model, its optimiser and schedule, and the processes it is trained on.
+
+    Args:
+        model: the trained model, on the accelerator's device.
+        accelerator: device, mixed precision and processes.
+        config: optimiser, schedule, clipping.
+        updates: optimiser steps of the whole training, for the schedule.
+    """
+
+    def __init__(self, model: Any, accelerator: Accelerator, config: OptimizerConfig, updates: int) -> None:
+        self.model = model
+        self.accelerator = accelerator
+        self.config = config
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=config.learning_rate,
+            betas=config.betas,
+            eps=config.epsilon,
+            weight_decay=config.weight_decay,
+        )
+        self.schedule = LambdaLR(self.optimizer, lambda done: rate_factor(done, updates, config))
+        self.skipped = 0
+        self._skipped_in_a_row = 0
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the next optimiser step."""
+        rate: float = self.schedule.get_last_lr()[0]
+        return rate
+
+    def update(self, losses: Iterable[Tensor]) -> Update:
+        """Backward each micro-batch's share of the loss as it comes, sum gradients over processes, step.
+
+        All processes must call this together; one without micro-batches gives an empty iterable.
+
+        Raises:
+            ReasonRLError: `max_nonfinite` updates in a row had a non-finite loss or gradient.
+        """
+        total = 0.0
+        for loss in losses:
+            self.accelerator.backward(loss)
+            total += float(loss.detach())
+        loss_value = self.sum(total)
+        self._sum_gradients()
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm))
+        rate = self.learning_rate
+        finite = math.isfinite(loss_value) and math.isfinite(norm)
+        if finite:
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.advance()
+        self._count(finite, loss_value, norm)
+        return Update(loss=loss_value, grad_norm=norm, learning_rate=rate, applied=finite)
+
+    def advance(self) -> None:
+        """Move the schedule on by one update (also where there was nothing to learn from)."""
+        # The scheduler warns when it is stepped before the optimiser, which a skipped first update does rightly.
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]
+        self.schedule.step()
+
+    def sum(self, value: float) -> float:
+        """The sum of a number over all processes (float64)."""
+        if self.accelerator.num_processes == 1:
+            return value
+        tensor = torch.tensor(value, dtype=torch.float64, device=self.accelerator.device)
+        total: Tensor = self.accelerator.reduce(tensor, reduction="sum")
+        return total.item()
+
+    def gather(self, items: Sequence[Item]) -> list[Item]:
+        """The items of all processes, on all of them."""
+        if self.accelerator.num_processes == 1:
+            return list(items)
+        gathered: list[Item] = gather_object(list(items))
+        return gathered
+
+    def _sum_gradients(self) -> None:
+        if self.accelerator.num_processes == 1:
+            return
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        flat = torch.cat([p.grad.flatten() for p in self.parameters if p.grad is not None])
+        flat = self.accelerator.reduce(flat, reduction="sum")
+        for parameter, part in zip(self.parameters, flat.split([p.numel() for p in self.parameters]), strict=True):
+            parameter.grad = part.view_as(parameter)
+
+    def _count(self, finite: bool, loss: float, norm: float) -> None:
+        self._skipped_in_a_row = 0 if finite else self._skipped_in_a_row + 1
+        self.skipped += not finite
+        if self._skipped_in_a_row >= self.config.max_nonfinite:
+            raise ReasonRLError(
+                f"{self._skipped_in_a_row} updates in a row had a non-finite loss ({loss}) or gradient norm ({norm}); "
+                "all were skipped. Lower optimizer.learning_rate, or train in float32 (model.dtype, precision)"
+            )
+
+
+def rate_factor(done: int, updates: int, config: OptimizerConfig) -> float:
+    """The share of the peak learning rate after `done` of `updates` optimiser steps.
+
+    Linear warm-up over `warmup_steps` (the first step already learns), then the schedule down to `final_ratio`.
+    """
+    if done < config.warmup_steps:
+        return (done + 1) / (config.warmup_steps + 1)
+    if config.schedule == "constant":
+        return 1.0
+    progress = min(1.0, (done - config.warmup_steps) / max(1, updates - config.warmup_steps))
+    shape = 1 - progress if config.schedule == "linear" else (1 + math.cos(math.pi * progress)) / 2
+    return config.final_ratio + (1 - config.final_ratio) * shape

@@ -1,0 +1,83 @@
+"""Supervised fine-tuning: cross-entropy on the response tokens of demonstrations."""
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor
+
+from reasonrl.algorithms.aggregation import aggregate
+from reasonrl.batch import Row, collate, micro_batches
+from reasonrl.config import SFTConfig
+from reasonrl.models.load import Policy
+from reasonrl.models.logprobs import response_logprobs
+from reasonrl.tracking import Tracker
+from reasonrl.trainers.session import Session
+
+
+def train_sft(
+    config: SFTConfig,
+    demonstrations: Sequence[Row],
+    policy: Policy,
+    session: Session,
+    tracker: Tracker,
+    *,
+    logits_chunk: int,
+    seed: int,
+) -> None:
+    """Minimise −log π(response | prompt), the mean over all response tokens of the step's global batch.
+
+    Args:
+        config: steps and batch size.
+        demonstrations: prompts and responses to imitate, the same on every process.
+        policy, session, tracker: what is trained, how, and where it is logged.
+        logits_chunk: see `models.logprobs`.
+        seed: of the order of demonstrations.
+    """
+    rank, world = session.accelerator.process_index, session.accelerator.num_processes
+    for step in range(1, config.steps + 1):
+        started = time.monotonic()
+        batch = [demonstrations[i] for i in batch_indices(len(demonstrations), config.batch_size, step, seed)]
+        update = session.update(losses(config, batch, batch[rank::world], policy, session, logits_chunk))
+        tokens = sum(len(row.response_ids) for row in batch)
+        seconds = time.monotonic() - started
+        tracker.log(
+            step,
+            {
+                "loss": update.loss,
+                "grad_norm": update.grad_norm,
+                "learning_rate": update.learning_rate,
+                "skipped_updates": session.skipped,
+                "response_length": tokens / len(batch),
+                "tokens_per_second": tokens / seconds,
+                "seconds": seconds,
+            },
+        )
+
+
+def losses(
+    config: SFTConfig, batch: Sequence[Row], local: Sequence[Row], policy: Policy, session: Session, logits_chunk: int
+) -> Iterator[Tensor]:
+    """This process's micro-batches of a global batch, each one's share of the batch's loss."""
+    tokens = sum(len(row.response_ids) for row in batch)
+    for rows in micro_batches(local, config.micro_batch_tokens):
+        tensors = collate(rows, policy.pad_id).to(session.accelerator.device)
+        with session.accelerator.autocast():
+            # Every demonstration has a prompt of its own: nothing to share.
+            scores = response_logprobs(
+                policy.model, tensors, temperature=1.0, share_prompt=False, logits_chunk=logits_chunk
+            )
+        mask = tensors.response_mask
+        yield aggregate(-scores.logprobs, mask, "token_mean", sequences=len(batch), tokens=tokens)
+
+
+def batch_indices(count: int, size: int, step: int, seed: int) -> list[int]:
+    """Which demonstrations step `step` (from 1) takes: epochs, each shuffled anew, one after another."""
+    first = (step - 1) * size
+    chosen: list[int] = []
+    while len(chosen) < size:
+        epoch, offset = divmod(first + len(chosen), count)
+        order = list(range(count))
+        random.Random(f"{seed}/{epoch}").shuffle(order)
+        chosen += order[offset : offset + size - len(chosen)]
+    return chosen

@@ -1,0 +1,64 @@
+"""The verifier `math`: one answer is taken from the response, bounded, parsed and compared with the reference."""
+
+from pydantic import Field
+
+from reasonrl import Problem, Response, Verdict, Verifier, VerifierOptions
+from reasonrl_math import equality
+from reasonrl_math.bounds import too_large
+from reasonrl_math.extract import Where, extract_answer
+from reasonrl_math.rewrite import as_word
+
+SHOWN = 200  # characters of an answer quoted in the evidence
+
+
+class MathOptions(VerifierOptions):
+    """Options of `math`.
+
+    Attributes:
+        answer: where the answer may stand. "boxed": in the last box only. "phrases": without a box, also after
+            "final answer is", "answer is", "answer:", "####" or in `<answer>`. "last_number": failing that, the last
+            number of the response.
+    """
+
+    answer: Where = Field("phrases", description="where the answer may stand: boxed, phrases or last_number")
+
+
+class Math(Verifier):
+    """Reward 1 if the answer equals the reference mathematically, else 0.
+
+    Raises:
+        ValueError: the reference is absent, too large or cannot be parsed.
+    """
+
+    name = "math"
+    Options = MathOptions
+    requires = ("reference",)
+
+    def verify(self, problem: Problem, response: Response) -> Verdict:
+        """Reasons: correct, wrong, no_answer, too_large. Evidence: the extracted text and what was made of it."""
+        answer = extract_answer(response.text, self.options.answer)
+        if answer is None:
+            return Verdict(0.0, "no_answer")
+        reference = problem.reference or ""
+        bound = None if equality.same_text(reference, answer) else too_large(answer)
+        if bound is not None:
+            return Verdict(0.0, "too_large", evidence={"answer": answer[:SHOWN], "bound": bound})
+        if fault := self.audit(problem):
+            raise ValueError(fault)
+        right = equality.equal(reference, answer)
+        evidence = {"answer": answer[:SHOWN], "parsed": equality.shown(answer)}
+        return Verdict(float(right), "correct" if right else "wrong", evidence=evidence)
+
+    def audit(self, problem: Problem) -> str | None:
+        """A reference that is absent, too large or not parseable is a fault."""
+        reference = (problem.reference or "").strip()
+        if not reference:
+            return "the reference is empty"
+        if bound := too_large(reference):
+            return f"the reference {reference[:SHOWN]!r} is too large: {bound}"
+        is_word = as_word(reference) is not None
+        return None if is_word or equality.parse(reference) is not None else f"cannot parse the reference {reference!r}"
+
+    def warm_up(self) -> None:
+        """Import math-verify and sympy, and build the parser's tables, by one parse."""
+        equality.parse("1")

@@ -1,0 +1,16 @@
+"""Small rules that need no model and no library: exact, choice, format, length, arithmetic_steps."""
+
+from reasonrl import Verifier, hookimpl
+from reasonrl_rules.arithmetic_steps import ArithmeticSteps
+from reasonrl_rules.choice import Choice
+from reasonrl_rules.exact import Exact
+from reasonrl_rules.format import Format
+from reasonrl_rules.length import Length
+
+__all__ = ["ArithmeticSteps", "Choice", "Exact", "Format", "Length", "reasonrl_verifiers"]
+
+
+@hookimpl
+def reasonrl_verifiers() -> list[type[Verifier]]:
+    """The rules bundled with reasonrl."""
+    return [Exact, Choice, Format, Length, ArithmeticSteps]
