@@ -79,11 +79,11 @@ class Session:
         Raises:
             ReasonRLError: `max_nonfinite` updates in a row had a non-finite loss or gradient.
         """
-        total = 0.0
+        shares = []
         for loss in losses:
             self.accelerator.backward(loss)
-            total += float(loss.detach())
-        loss_value = self.sum(total)
+            shares.append(float(loss.detach()))
+        loss_value = self.sum(sum(shares))
         self._sum_gradients()
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm))
         rate = self.learning_rate

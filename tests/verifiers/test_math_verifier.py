@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from reasonrl import Problem, Response, Verdict
 from reasonrl_math import Math
 from reasonrl_math.bounds import too_large
 from reasonrl_math.extract import Where, extract_answer, last_box
 from reasonrl_math.rewrite import to_latex
 from reasonrl_math.verifier import MathOptions
-
-from reasonrl import Problem, Response, Verdict
 
 CASES = [
     json.loads(line) for line in (Path(__file__).parents[1] / "data" / "math_cases.jsonl").read_text().splitlines()

@@ -6,12 +6,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from reasonrl import Problem, Response, StepReward
 from reasonrl_rules import ArithmeticSteps
 from reasonrl_rules.arithmetic_steps import ArithmeticStepsOptions
 from reasonrl_rules.equations import find_equations
 from reasonrl_rules.expressions import read_number
-
-from reasonrl import Problem, Response, StepReward
 
 
 def found(text: str, thousands: bool = True) -> list[tuple[str, bool]]:

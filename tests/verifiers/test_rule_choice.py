@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasonrl_rules import Choice
-from reasonrl_rules.choice import ChoiceOptions, chosen_letter
 
 from reasonrl import Problem, Response
+from reasonrl_rules import Choice
+from reasonrl_rules.choice import ChoiceOptions, chosen_letter
 
 ALL = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

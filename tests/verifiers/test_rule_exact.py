@@ -1,10 +1,10 @@
 """exact: text equality of an extracted answer."""
 
 import pytest
-from reasonrl_rules import Exact
-from reasonrl_rules.exact import ExactOptions
 
 from reasonrl import Problem, Response, Verdict
+from reasonrl_rules import Exact
+from reasonrl_rules.exact import ExactOptions
 
 
 def verdict(response: str, options: dict[str, object], reference: str = "Paris") -> Verdict:

@@ -2,10 +2,10 @@
 
 import pytest
 from pydantic import ValidationError
-from reasonrl_rules import Format
-from reasonrl_rules.format import FormatOptions
 
 from reasonrl import Problem, Response, Verdict
+from reasonrl_rules import Format
+from reasonrl_rules.format import FormatOptions
 
 
 def verdict(text: str, **options: object) -> Verdict:

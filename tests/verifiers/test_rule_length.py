@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from reasonrl_rules import Length
-from reasonrl_rules.length import LengthOptions, overlong_penalty
 
 from reasonrl import Problem, Response
+from reasonrl_rules import Length
+from reasonrl_rules.length import LengthOptions, overlong_penalty
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "overlong_penalty.json").read_text())
 
