@@ -1,0 +1,1 @@
+"""Policies and reference models: loading, the training forward, log-probabilities of responses."""

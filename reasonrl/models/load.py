@@ -1,0 +1,116 @@
+"""Load a policy and its tokenizer, from a folder, the hub, or made on the spot; copy a policy into a reference."""
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from reasonrl.config import ModelConfig
+from reasonrl.errors import ReasonRLError
+from reasonrl.models.heads import check_head
+from reasonrl.models.tiny import character_tokenizer, tiny_llama
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A causal language model of transformers and its tokenizer.
+
+    Attributes:
+        eos_ids: the ids that end a response (a model may have several).
+        pad_id: fills what masks hide; the end-of-sequence id where the tokenizer has no padding.
+        max_positions: longest sequence the model takes, None if it sets no limit.
+    """
+
+    model: Any
+    tokenizer: Any
+    eos_ids: tuple[int, ...]
+    pad_id: int
+    max_positions: int | None
+
+
+def load_policy(config: ModelConfig, seed: int) -> Policy:
+    """The policy a run starts from. Dropout is off: the policy that samples is the policy that is trained.
+
+    Args:
+        config: where it comes from.
+        seed: draws the weights of a tiny model.
+
+    Raises:
+        ReasonRLError: the model or tokenizer cannot be loaded, has no end-of-sequence token, or a head unknown to us.
+    """
+    if config.tiny is not None:
+        tiny = config.tiny
+        tokenizer = character_tokenizer(tiny.characters)
+        model = tiny_llama(
+            tokenizer, seed=seed, attention=config.attention, **tiny.model_dump(exclude={"characters"})
+        ).to(DTYPES[config.dtype])
+    else:
+        assert config.path is not None
+        model, tokenizer = _from_pretrained(config.path, config.revision, config.dtype, config.attention)
+    _switch_dropout_off(model)
+    if config.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+    check_head(model)
+    return _policy(model, tokenizer)
+
+
+def reference_of(model: Any) -> Any:
+    """A frozen copy of a model as it is now."""
+    reference = copy.deepcopy(model)
+    reference.requires_grad_(False)
+    return reference.eval()
+
+
+def save_policy(policy: Policy, folder: Path) -> None:
+    """Write model and tokenizer so that `from_pretrained` of transformers loads both."""
+    policy.model.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+
+
+def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str) -> tuple[Any, Any]:
+    looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1
+    if looks_local and not Path(path).expanduser().is_dir():
+        raise ReasonRLError(f"model.path: there is no folder {path}")
+    source = str(Path(path).expanduser()) if Path(path).expanduser().is_dir() else path
+    try:
+        config = AutoConfig.from_pretrained(source, revision=revision)
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
+        model = AutoModelForCausalLM.from_pretrained(
+            source, revision=revision, config=config, dtype=DTYPES[dtype], attn_implementation=attention
+        )
+    except (OSError, ValueError, ImportError) as error:
+        raise ReasonRLError(f"model.path: cannot load {path}: {error}") from None
+    return model, tokenizer
+
+
+def _policy(model: Any, tokenizer: Any) -> Policy:
+    eos = model.generation_config.eos_token_id if model.generation_config is not None else None
+    ids = [eos] if isinstance(eos, int) else list(eos or [])
+    if tokenizer.eos_token_id is not None and tokenizer.eos_token_id not in ids:
+        ids.append(tokenizer.eos_token_id)
+    if not ids:
+        raise ReasonRLError("the tokenizer has no end-of-sequence token, so no response would ever end; set eos_token")
+    pad = tokenizer.pad_token_id
+    return Policy(
+        model=model,
+        tokenizer=tokenizer,
+        eos_ids=tuple(ids),
+        pad_id=ids[0] if pad is None else pad,
+        max_positions=getattr(model.config.get_text_config(), "max_position_embeddings", None),
+    )
+
+
+def _switch_dropout_off(model: nn.Module) -> None:
+    """With dropout on, the ratio of an untouched policy to itself would not be 1."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        for name in ("attention_dropout", "dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)

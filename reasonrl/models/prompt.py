@@ -1,0 +1,43 @@
+"""A problem's prompt → token ids, by the tokenizer and, for chat, its template."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from reasonrl.errors import ReasonRLError
+from reasonrl.types import Message
+
+
+def prompt_ids(prompt: str | Sequence[Message], tokenizer: Any) -> tuple[int, ...]:
+    """Token ids of a prompt; a chat prompt ends where the assistant begins to speak.
+
+    Raises:
+        ReasonRLError: the tokenizer has no chat template for a chat prompt, or the prompt has no tokens.
+    """
+    if isinstance(prompt, str):
+        ids = tokenizer(prompt)["input_ids"]
+    elif tokenizer.chat_template is None:
+        raise ReasonRLError("the task has a chat prompt, but the tokenizer has no chat template; set prompt.chat: false")
+    else:
+        messages = [dict(message) for message in prompt]
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+    if not ids:
+        raise ReasonRLError(f"the prompt {prompt!r} has no tokens")
+    return tuple(ids)
+
+
+def check_length(problem_id: str, prompt_tokens: int, max_tokens: int, max_positions: int | None) -> None:
+    """Does prompt and longest response fit into the model's context?
+
+    Raises:
+        ReasonRLError: it does not; says by how much, and what to change.
+    """
+    if max_positions is not None and prompt_tokens + max_tokens > max_positions:
+        raise ReasonRLError(
+            f"problem {problem_id}: the prompt has {prompt_tokens} tokens, with sampling.max_tokens {max_tokens} that is "
+            f"beyond the model's {max_positions} positions; lower sampling.max_tokens or leave the problem out"
+        )
+
+
+def response_ids(text: str, tokenizer: Any, eos_id: int) -> tuple[int, ...]:
+    """Token ids of a demonstrated response, closed by the end-of-sequence id."""
+    return (*tokenizer(text, add_special_tokens=False)["input_ids"], eos_id)
