@@ -63,13 +63,21 @@ class Batch:
 
 
 def collate(rows: Sequence[Row], pad_id: int) -> Batch:
-    """Pad rows into a batch. `pad_id` fills what the masks hide."""
+    """Pad rows into a batch. `pad_id` fills what the masks hide.
+
+    Raises:
+        ValueError: there are no rows, or two of one group have different prompts.
+    """
+    if not rows:
+        raise ValueError("a batch needs at least one row")
     groups: dict[int, int] = {}
     prompts: list[tuple[int, ...]] = []
     for row in rows:
         if row.group not in groups:
             groups[row.group] = len(prompts)
             prompts.append(row.prompt_ids)
+        elif prompts[groups[row.group]] != row.prompt_ids:
+            raise ValueError(f"two rows of group {row.group} have different prompts")
     prompt_ids = _pad(prompts, pad_id, left=True, dtype=torch.long)
     response_ids = _pad([row.response_ids for row in rows], pad_id, left=False, dtype=torch.long)
     width = response_ids.shape[1]
@@ -99,8 +107,10 @@ def _pad(
     return padded
 
 
-def micro_batches(rows: Iterable[Row], max_tokens: int) -> list[list[Row]]:
-    """Cut rows into micro-batches of at most `max_tokens` tokens, padding and each distinct prompt once included.
+def micro_batches(rows: Iterable[Row], max_tokens: int, *, share_prompt: bool = True) -> list[list[Row]]:
+    """Cut rows into micro-batches of at most `max_tokens` tokens, padding included.
+
+    A prompt counts once for all its responses in the micro-batch, or without `share_prompt` once for each.
 
     Groups are kept together, so that a prompt is computed once, and sorted by their longest response, so that little
     padding is computed; a group too large by itself is cut after sorting by length. A single row is never cut: one
@@ -109,45 +119,43 @@ def micro_batches(rows: Iterable[Row], max_tokens: int) -> list[list[Row]]:
     groups: dict[int, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
-    pieces = [piece for group in groups.values() for piece in _cut(group, max_tokens)]
+    pieces = [piece for group in groups.values() for piece in _cut(group, max_tokens, share_prompt)]
     pieces.sort(key=lambda piece: (len(piece[-1].response_ids), len(piece[0].prompt_ids)), reverse=True)
     batches: list[list[Row]] = []
     for piece in pieces:
-        if batches and _tokens([*batches[-1], *piece]) <= max_tokens:
+        if batches and _tokens([*batches[-1], *piece], share_prompt) <= max_tokens:
             batches[-1].extend(piece)
         else:
             batches.append(list(piece))
     return batches
 
 
-def _cut(group: list[Row], max_tokens: int) -> list[list[Row]]:
+def _cut(group: list[Row], max_tokens: int, share_prompt: bool) -> list[list[Row]]:
     pieces: list[list[Row]] = []
     for row in sorted(group, key=lambda row: len(row.response_ids)):
-        if pieces and _tokens([*pieces[-1], row]) <= max_tokens:
+        if pieces and _tokens([*pieces[-1], row], share_prompt) <= max_tokens:
             pieces[-1].append(row)
         else:
             pieces.append([row])
     return pieces
 
 
-def _tokens(rows: Sequence[Row]) -> int:
+def _tokens(rows: Sequence[Row], share_prompt: bool) -> int:
     """Tokens computed for these rows as one batch, padding included."""
-    prompts = len({row.group for row in rows})
+    prompts = len({row.group for row in rows}) if share_prompt else len(rows)
     return prompts * max(len(r.prompt_ids) for r in rows) + len(rows) * max(len(r.response_ids) for r in rows)
-
-
-def padding_share(batches: Sequence[Sequence[Row]]) -> float:
-    """The share of computed response tokens that is padding."""
-    computed = sum(len(rows) * max(len(row.response_ids) for row in rows) for rows in batches)
-    real = sum(len(row.response_ids) for rows in batches for row in rows)
-    return 1 - real / computed if computed else 0.0
 
 
 def minibatch_positions(groups: int, minibatches: int, seed: str) -> list[frozenset[int]]:
     """Shuffle the positions of a step's groups and cut them into minibatches of equal size.
 
     Positions are those of the global batch, so every process draws the same cut whatever groups it holds.
+
+    Raises:
+        ValueError: the groups do not divide by the minibatches.
     """
+    if minibatches < 1 or groups % minibatches:
+        raise ValueError(f"{groups} groups do not divide into {minibatches} minibatches of equal size")
     order = list(range(groups))
     random.Random(seed).shuffle(order)
     size = groups // minibatches

@@ -1,30 +1,24 @@
 """A run YAML as typed records: every number one may change between runs, with what it means and its limits."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from reasonrl import resources, yamlfile
-from reasonrl.errors import ReasonRLError
 from reasonrl.tasks import SamplingConfig
+from reasonrl.yamlfile import Record
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TaskRef(_Strict):
+class TaskRef(Record):
     """Which task: a name or a path; `data_files` (by split) stand in for its data set where no hub is reachable."""
 
     name: str
-    data_files: dict[Literal["train", "eval"], str] = {}
+    data_files: dict[Literal["train", "eval"], str] = Field({})
 
 
-class TinyModelConfig(_Strict):
+class TinyModelConfig(Record):
     """A Llama made on the spot with a character-level tokenizer, for learning runs on a laptop.
 
     Attributes:
@@ -53,7 +47,7 @@ class TinyModelConfig(_Strict):
         return characters
 
 
-class ModelConfig(_Strict):
+class ModelConfig(Record):
     """The policy to start from: `path` (a folder or hub id) or `tiny` (made on the spot).
 
     Attributes:
@@ -76,11 +70,11 @@ class ModelConfig(_Strict):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.path is None) == (self.tiny is None):
-            raise ValueError("a model needs either `path` (a folder or hub id) or `tiny`")
+            raise ValueError("a model needs either `path` (a folder or hub id) or `tiny`; set the other one to null")
         return self
 
 
-class OptimizerConfig(_Strict):
+class OptimizerConfig(Record):
     """AdamW (Loshchilov and Hutter 2019) with warm-up and a schedule.
 
     Attributes:
@@ -100,8 +94,15 @@ class OptimizerConfig(_Strict):
     max_grad_norm: float = Field(1.0, gt=0)
     max_nonfinite: int = Field(5, ge=1)
 
+    @field_validator("betas")
+    @classmethod
+    def _decay(cls, betas: tuple[float, float]) -> tuple[float, float]:
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"both must lie in [0, 1), not {list(betas)}")
+        return betas
 
-class SFTConfig(_Strict):
+
+class SFTConfig(Record):
     """Supervised fine-tuning on the task's demonstrations (cross-entropy on response tokens only).
 
     Attributes:
@@ -117,7 +118,7 @@ class SFTConfig(_Strict):
     optimizer: OptimizerConfig = OptimizerConfig()
 
 
-class KLConfig(_Strict):
+class KLConfig(Record):
     """The pull toward the reference model (the policy as training began).
 
     Attributes:
@@ -131,7 +132,7 @@ class KLConfig(_Strict):
     place: Literal["loss", "reward"] = "loss"
 
 
-class GRPOConfig(_Strict):
+class GRPOConfig(Record):
     """GRPO (Shao et al. 2024, arXiv 2402.03300) with outcome supervision.
 
     Attributes:
@@ -175,7 +176,7 @@ class GRPOConfig(_Strict):
         return self
 
 
-class EngineConfig(_Strict):
+class EngineConfig(Record):
     """What samples responses.
 
     Attributes:
@@ -187,7 +188,7 @@ class EngineConfig(_Strict):
     max_batch: int = Field(256, ge=1)
 
 
-class VerificationConfig(_Strict):
+class VerificationConfig(Record):
     """How responses are verified.
 
     Attributes:
@@ -201,7 +202,7 @@ class VerificationConfig(_Strict):
     max_unjudged: float = Field(0.1, ge=0, le=1)
 
 
-class EvaluationConfig(_Strict):
+class EvaluationConfig(Record):
     """pass@k on the held-out split, before and after training.
 
     Attributes:
@@ -213,18 +214,27 @@ class EvaluationConfig(_Strict):
 
     rows: int | None = Field(None, ge=1)
     samples: int = Field(4, ge=1)
-    k: tuple[int, ...] = (1,)
+    k: tuple[int, ...] = Field((1,), min_length=1)
     every: int = Field(0, ge=0)
 
     @model_validator(mode="after")
     def _k_fits(self) -> Self:
-        if any(not 1 <= k <= self.samples for k in self.k):
+        if not all(1 <= k <= self.samples for k in self.k):
             raise ValueError(f"every k must lie between 1 and samples={self.samples}, not {list(self.k)}")
         return self
 
 
-class RunConfig(_Strict):
-    """One run: `warm_start` (supervised, if given), then `algorithm`, with evaluations around them."""
+class RunConfig(Record):
+    """One run: `warm_start` (supervised, if given), then `algorithm`, with evaluations around them.
+
+    Attributes:
+        name: of its folder, runs/NAME (runs/NAME-2, … where earlier ones lie).
+        seed: of everything random, data aside.
+        runs: the folder of all runs.
+        sampling: what is different from the task's own sampling.
+        precision: "bf16" computes in bfloat16 where that is safe; the weights keep their type.
+        threads: of torch on the CPU; its own choice if null.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     seed: int = Field(0, ge=0)
@@ -250,47 +260,19 @@ def load(name: str, overrides: Sequence[str] = ()) -> RunConfig:
     """A run by path, or by the bare name of a bundled config, with `dotted.key=value` overrides.
 
     Raises:
-        ReasonRLError: no such file, or a fault in the YAML or an override: file, line, key, and the nearest key.
+        ReasonRLError: no such file, or a fault in the YAML or an override: where, which key, and the nearest key.
     """
-    document = yamlfile.read(_find(name))
-    data, lines = document.data, dict(document.lines)
+    document = yamlfile.read(yamlfile.find(name, "run", [resources.bundled("configs")]))
     for override in overrides:
-        key, sign, text = override.partition("=")
-        if not sign or not key:
-            raise ReasonRLError(f"{override!r} is no override; write key=value, as in algorithm.group_size=16")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise ReasonRLError(f"{override!r}: {text!r} is not a YAML value") from None
-        _set(data, key.split("."), value, override)
-        lines = {at: line for at, line in lines.items() if at[: key.count(".") + 1] != tuple(key.split("."))}
-    return yamlfile.validate(RunConfig, yamlfile.Document(document.path, data, lines))
+        if isinstance(document.data.get("task"), str):  # `task: gsm8k` is short for a mapping
+            document.data["task"] = {"name": document.data["task"]}
+        document = document.override(override)
+    return yamlfile.validate(RunConfig, document)
 
 
 def save(config: RunConfig, path: Path) -> None:
     """Write the resolved run; `load` reads the same run back."""
-    path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
-
-
-def _set(data: dict[str, Any], keys: list[str], value: Any, override: str) -> None:
-    for index, key in enumerate(keys[:-1]):
-        inner = data.setdefault(key, {})
-        if key == "task" and isinstance(inner, str):  # `task: gsm8k` is short for a mapping
-            inner = data[key] = {"name": inner}
-        if not isinstance(inner, dict):
-            raise ReasonRLError(f"{override!r}: {'.'.join(keys[: index + 1])} is a value, it has no keys")
-        data = inner
-    data[keys[-1]] = value
-
-
-def _find(name: str) -> Path:
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml") or os.sep in name:
-        if path.is_file():
-            return path
-        raise ReasonRLError(f"there is no run file {name}")
-    folder = resources.bundled("configs")
-    known = {str(p.relative_to(folder).with_suffix("")): p for p in sorted(folder.rglob("*.yaml"))}
-    if name not in known:
-        raise ReasonRLError(f"no run is named {name!r}; there are: {', '.join(known)}; or give a path to a YAML")
-    return known[name]
+    data = config.model_dump(mode="json")
+    if config.sampling is not None:  # what it leaves out is the task's to say
+        data["sampling"] = config.sampling.model_dump(mode="json", exclude_unset=True)
+    path.write_text(yamlfile.dump(data), encoding="utf-8")

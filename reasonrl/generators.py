@@ -1,13 +1,16 @@
 """Problems made on the spot: seeded, offline, the same on every machine. Rows have the fields a data set would have."""
 
 import random
-from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Split = Literal["train", "eval"]
 Row = dict[str, Any]
+
+TRAINING_PAIRS = 20_000  # a + b and b + a counted once, of numbers with more than two digits
 
 
 class ArithmeticOptions(BaseModel):
@@ -29,6 +32,14 @@ class ArithmeticOptions(BaseModel):
     forget: float = Field(0.8, ge=0, le=1)
     slip: float = Field(0.2, ge=0, le=1)
 
+    @model_validator(mode="after")
+    def _leaves_problems_to_train_on(self) -> Self:
+        # Held-out pairs are taken together with their swapped twins: half of all unordered pairs is still a lot.
+        most = _unordered_pairs(self.digits) // 2
+        if self.eval_rows > most:
+            raise ValueError(f"eval_rows {self.eval_rows} leaves too few problems to train on; at most {most} here")
+        return self
+
 
 def arithmetic(split: Split, seed: int, options: ArithmeticOptions) -> list[Row]:
     """Rows {id, question, solution, answer, demonstration}; `solution` is right, `demonstration` often is not.
@@ -38,6 +49,7 @@ def arithmetic(split: Split, seed: int, options: ArithmeticOptions) -> list[Row]
     draw = random.Random(seed)
     held_out, pairs = _split_pairs(options, draw)
     if split == "eval":
+        draw.shuffle(held_out)  # so that the first n rows are not n/2 problems and their twins
         return [_row(a, b, options, demonstration=None) for a, b in held_out]
     return [
         _row(a, b, options, _working(a, b, options, draw) if index < options.demonstrations else None)
@@ -48,19 +60,17 @@ def arithmetic(split: Split, seed: int, options: ArithmeticOptions) -> list[Row]
 def _split_pairs(
     options: ArithmeticOptions, draw: random.Random
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Held-out and training pairs, both shuffled. Large number spaces are sampled, small ones enumerated."""
+    """Held-out pairs, and training pairs shuffled. Large number spaces are sampled, small ones enumerated."""
     size = 10**options.digits
     if options.digits <= 2:
         unordered = [(a, b) for a in range(size) for b in range(a, size)]
     else:
         drawn: set[tuple[int, int]] = set()
-        while len(drawn) < 20_000 + options.eval_rows:
+        while len(drawn) < TRAINING_PAIRS + options.eval_rows:
             a, b = draw.randrange(size), draw.randrange(size)
             drawn.add((min(a, b), max(a, b)))
         unordered = sorted(drawn)
     draw.shuffle(unordered)
-    if options.eval_rows >= size * size // 2:
-        raise ValueError(f"eval_rows={options.eval_rows} leaves too few of the {size * size} problems for training")
     held_out: list[tuple[int, int]] = []
     while len(held_out) < options.eval_rows:
         a, b = unordered.pop()
@@ -68,6 +78,11 @@ def _split_pairs(
     training = [pair for a, b in unordered for pair in ([(a, b), (b, a)] if a != b else [(a, b)])]
     draw.shuffle(training)
     return held_out[: options.eval_rows], training
+
+
+def _unordered_pairs(digits: int) -> int:
+    size: int = 10**digits
+    return size * (size + 1) // 2
 
 
 def _row(a: int, b: int, options: ArithmeticOptions, demonstration: str | None) -> Row:
@@ -98,8 +113,9 @@ def _working(a: int, b: int, options: ArithmeticOptions, careless: random.Random
     return f"{','.join(columns)}:{total}"
 
 
-class Generator(BaseModel):
-    """A generator by name: its options and the function that makes the rows."""
+@dataclass(frozen=True)
+class Generator:
+    """A generator: its options and the function that makes the rows of a split from a seed."""
 
     options: type[BaseModel]
     rows: Callable[[Split, int, Any], list[Row]]
@@ -110,6 +126,6 @@ GENERATORS: dict[str, Generator] = {
 }
 
 
-def generate(name: str, split: Split, seed: int, options: BaseModel) -> Iterator[Row]:
+def generate(name: str, split: Split, seed: int, options: BaseModel) -> list[Row]:
     """The rows of one split of the generator of that name."""
-    yield from GENERATORS[name].rows(split, seed, options)
+    return GENERATORS[name].rows(split, seed, options)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from reasonrl.errors import ReasonRLError
 from reasonrl.types import Problem, Rollout
 from reasonrl.verifier import Verdict
 
@@ -110,7 +111,11 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """Make the folder parent/name, or parent/name-2, … where earlier ones lie: nothing is ever overwritten."""
+    """Make the folder parent/name, or parent/name-2, … where earlier ones lie: nothing is ever overwritten.
+
+    Raises:
+        ReasonRLError: it cannot be made.
+    """
     number = 1
     while True:
         folder = parent / (name if number == 1 else f"{name}-{number}")
@@ -118,6 +123,8 @@ def new_folder(parent: Path, name: str) -> Path:
             folder.mkdir(parents=True)
         except FileExistsError:
             number += 1
+        except OSError as error:
+            raise ReasonRLError(f"cannot make the folder {folder}: {error.strerror}") from None
         else:
             return folder
 
@@ -135,4 +142,8 @@ def _stored(name: str, version: str, weight: float, verdict: Verdict) -> dict[st
 
 
 def _json(values: Mapping[str, Any]) -> str:
-    return json.dumps(dict(values), ensure_ascii=False, default=str)
+    try:
+        return json.dumps(dict(values), ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:  # NaN and infinity are no JSON: readers other than Python's refuse the whole text
+        finite = json.loads(json.dumps(dict(values), default=str), parse_constant=lambda _: None)
+        return json.dumps(finite, ensure_ascii=False)

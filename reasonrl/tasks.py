@@ -1,49 +1,38 @@
 """A task YAML → Task: problems with prompt and reference, demonstrations, verifiers with weights, sampling defaults."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import jinja2
-from jinja2.sandbox import SandboxedEnvironment
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import Field, field_validator, model_validator
 
 from reasonrl import plugins, resources, yamlfile
+from reasonrl.datafiles import DatasetConfig, load_rows
 from reasonrl.errors import ReasonRLError
 from reasonrl.generators import GENERATORS, Row, Split, generate
 from reasonrl.types import Message, Problem
-
-_FORMATS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".parquet": "parquet"}
-_JINJA = SandboxedEnvironment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+from reasonrl.yamlfile import Record
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+def _empty_if_none(value: Any) -> Any:
+    return "" if value is None else value
 
 
-class DatasetConfig(_Strict):
-    """A data set of the hub, or local files in the same fields (`data_files`, which win where given)."""
-
-    hub: str | None = None
-    config: str | None = None
-    revision: str | None = None
-    splits: dict[Split, str] = {"train": "train", "eval": "test"}
-    data_files: dict[Split, str] = {}
-
-    @model_validator(mode="after")
-    def _has_a_source(self) -> Self:
-        if not self.hub and not self.data_files:
-            raise ValueError("a dataset needs `hub` (an id) or `data_files` (a file for `train` and/or `eval`)")
-        return self
+# A template may come with a task from a stranger: sandboxed, and a column that is not there is an error.
+_JINJA = ImmutableSandboxedEnvironment(
+    undefined=jinja2.StrictUndefined, keep_trailing_newline=True, finalize=_empty_if_none
+)
 
 
-class GeneratorConfig(_Strict):
+class GeneratorConfig(Record):
     """A generator of reasonrl in place of a data set."""
 
     name: str
     seed: int = 0
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field({})
 
     @field_validator("name")
     @classmethod
@@ -53,12 +42,20 @@ class GeneratorConfig(_Strict):
         return name
 
 
-class PromptConfig(_Strict):
-    """The prompt as a jinja2 template over the row; `chat` puts it into the tokenizer's chat template."""
+class PromptConfig(Record):
+    """The prompt as a jinja2 template over the row; `chat` puts it into the tokenizer's chat template.
+
+    A column without a value renders as nothing.
+    """
 
     template: str
     chat: bool = False
     system: str | None = None
+
+    @field_validator("template")
+    @classmethod
+    def _parses(cls, template: str) -> str:
+        return _checked_template(template)
 
     @model_validator(mode="after")
     def _system_needs_chat(self) -> Self:
@@ -67,7 +64,7 @@ class PromptConfig(_Strict):
         return self
 
 
-class ReferenceConfig(_Strict):
+class ReferenceConfig(Record):
     """Where the reference answer stands: a column, and a regex whose first group is taken if one is given."""
 
     column: str
@@ -86,15 +83,15 @@ class ReferenceConfig(_Strict):
         return regex
 
 
-class VerifierConfig(_Strict):
+class VerifierConfig(Record):
     """One verifier of the task. The first one is the judge: a response is right where its reward is at least 1."""
 
     name: str
     weight: float = 1.0
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field({})
 
 
-class SamplingConfig(_Strict):
+class SamplingConfig(Record):
     """How responses are sampled.
 
     Attributes:
@@ -110,8 +107,15 @@ class SamplingConfig(_Strict):
     max_tokens: int = Field(512, ge=1)
     stop: tuple[str, ...] = ()
 
+    @field_validator("stop")
+    @classmethod
+    def _not_empty(cls, stop: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(stop):
+            raise ValueError("an empty text would end every response at once")
+        return stop
 
-class TaskConfig(_Strict):
+
+class TaskConfig(Record):
     """A task YAML. Columns have the data set's names, or those that `columns` (new name: data set's name) gives."""
 
     name: str
@@ -121,7 +125,7 @@ class TaskConfig(_Strict):
     citation: str = ""
     dataset: DatasetConfig | None = None
     generator: GeneratorConfig | None = None
-    columns: dict[str, str] = {}
+    columns: dict[str, str] = Field({})
     id: str | None = None
     prompt: PromptConfig
     reference: ReferenceConfig | None = None
@@ -129,6 +133,11 @@ class TaskConfig(_Strict):
     metadata: tuple[str, ...] = ()
     verifiers: tuple[VerifierConfig, ...] = Field(min_length=1)
     sampling: SamplingConfig = SamplingConfig()
+
+    @field_validator("demonstration")
+    @classmethod
+    def _parses(cls, template: str | None) -> str | None:
+        return None if template is None else _checked_template(template)
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -138,7 +147,7 @@ class TaskConfig(_Strict):
 
 
 class Task:
-    """A loaded task.
+    """A loaded task. Its data is read when it is asked for.
 
     Args:
         config: the validated YAML.
@@ -150,19 +159,25 @@ class Task:
         self.path = path
         self.verifiers = config.verifiers
         self.sampling = config.sampling
-        self._prompt = _template(config.prompt.template, path, "prompt.template")
-        self._demonstration = _template(config.demonstration or "", path, "demonstration")
-        for entry in config.verifiers:
-            plugins.installed().options(entry.name, entry.options)
+        self._prompt = _JINJA.from_string(config.prompt.template)
+        self._demonstration = _JINJA.from_string(config.demonstration or "")
 
     def problems(self, split: Split) -> list[Problem]:
         """All problems of a split, in the order of the data.
 
         Raises:
-            ReasonRLError: the data cannot be had, a column is missing, a reference does not match the regex, or
-                there is no row.
+            ReasonRLError: the data cannot be had, has no row, or lacks a column; or a row has an empty prompt, no
+                reference, or the id of another. Rows are counted from 0.
         """
-        return [self._problem(row, split, index) for index, row in enumerate(self._rows(split))]
+        problems = [self._problem(row, split, index) for index, row in enumerate(self._rows(split))]
+        rows: dict[str, int] = {}
+        for index, problem in enumerate(problems):
+            if problem.id in rows:
+                raise self._error(
+                    f"row {index}", f"has the id {problem.id!r} of row {rows[problem.id]}; choose another `id` column"
+                )
+            rows[problem.id] = index
+        return problems
 
     def demonstrations(self) -> list[tuple[Problem, str]]:
         """Training problems with the response to imitate, for those rows whose template renders to something.
@@ -172,39 +187,34 @@ class Task:
         """
         if self.config.demonstration is None:
             raise ReasonRLError(f"{self.path}: supervised fine-tuning needs the key `demonstration`, a template")
-        rows = enumerate(self._rows("train"))
         found = [
             (self._problem(row, "train", index), text)
-            for index, row in rows
-            if (text := self._render(self._demonstration, row, index))
+            for index, row in enumerate(self._rows("train"))
+            if (text := self._render(self._demonstration, row, index, "demonstration")).strip()
         ]
         if not found:
             raise ReasonRLError(f"{self.path}: no row of the training split has a demonstration")
         return found
 
-    def _rows(self, split: Split) -> Iterable[Row]:
-        generator, dataset = self.config.generator, self.config.dataset
-        if generator is not None:
-            rows = list(generate(generator.name, split, generator.seed, self._generator_options(generator)))
+    def _rows(self, split: Split) -> list[Row]:
+        config = self.config
+        if config.generator is not None:
+            options = GENERATORS[config.generator.name].options.model_validate(config.generator.options)
+            rows = generate(config.generator.name, split, config.generator.seed, options)
         else:
-            assert dataset is not None
-            rows = _load_dataset(dataset, split, self.path)
+            assert config.dataset is not None
+            rows = load_rows(config.dataset, split, self.path)
         if not rows:
             raise ReasonRLError(f"{self.path}: the {split} split has no rows")
-        for new, old in self.config.columns.items():
-            _require(old, rows[0], self.path, f"columns.{new}")
-        return [row | {new: row[old] for new, old in self.config.columns.items()} for row in rows]
-
-    def _generator_options(self, generator: GeneratorConfig) -> BaseModel:
-        try:
-            return GENERATORS[generator.name].options.model_validate(generator.options)
-        except ValidationError as error:
-            faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise ReasonRLError(f"{self.path}: generator.options: {faults}") from None
+        return [
+            row | {new: self._column(old, row, f"columns.{new}") for new, old in config.columns.items()} for row in rows
+        ]
 
     def _problem(self, row: Row, split: Split, index: int) -> Problem:
         config = self.config
-        text = self._render(self._prompt, row, index)
+        text = self._render(self._prompt, row, index, "prompt.template")
+        if not text.strip():
+            raise self._error(f"row {index}: prompt.template", "renders to nothing")
         prompt: str | tuple[Message, ...] = text
         if config.prompt.chat:
             system: list[Message] = (
@@ -212,30 +222,44 @@ class Task:
             )
             prompt = (*system, {"role": "user", "content": text})
         return Problem(
-            id=str(_require(config.id, row, self.path, "id")) if config.id else f"{split}-{index}",
+            id=self._text(config.id, row, index, "id") if config.id else f"{split}-{index}",
             prompt=prompt,
             reference=self._reference(row, index),
-            metadata={name: _require(name, row, self.path, "metadata") for name in config.metadata},
+            metadata={name: self._column(name, row, "metadata") for name in config.metadata},
         )
 
     def _reference(self, row: Row, index: int) -> str | None:
         reference = self.config.reference
         if reference is None:
             return None
-        text = str(_require(reference.column, row, self.path, "reference.column"))
+        text = self._text(reference.column, row, index, "reference.column")
         if reference.regex is None:
             return text
         match = re.search(reference.regex, text)
-        if match is None:
-            raise ReasonRLError(f"{self.path}: row {index}: reference.regex finds nothing in {text[-200:]!r}")
-        return match.group(1).strip()
+        found = (match.group(1) or "").strip() if match else ""
+        if not found:
+            raise self._error(f"row {index}: reference.regex", f"finds nothing in {text[-200:]!r}")
+        return found
 
-    def _render(self, template: jinja2.Template, row: Row, index: int) -> str:
+    def _text(self, column: str, row: Row, index: int, key: str) -> str:
+        value = self._column(column, row, key)
+        if not isinstance(value, str | int | float) or not str(value).strip():
+            raise self._error(f"row {index}: {key}", f"column {column!r} holds {value!r}, expected text or a number")
+        return str(value)
+
+    def _column(self, column: str, row: Row, key: str) -> Any:
+        if column not in row:
+            raise self._error(key, f"no column {column!r}; the data has: {_columns(row)}")
+        return row[column]
+
+    def _render(self, template: jinja2.Template, row: Row, index: int, key: str) -> str:
         try:
             return template.render(row)
-        except jinja2.TemplateError as error:
-            columns = ", ".join(sorted(map(str, row)))
-            raise ReasonRLError(f"{self.path}: row {index}: template: {error} (columns: {columns})") from None
+        except Exception as error:  # noqa: BLE001  a template runs expressions, which may raise anything
+            raise self._error(f"row {index}: {key}", f"{error} (the data has: {_columns(row)})") from None
+
+    def _error(self, where: str, what: str) -> ReasonRLError:
+        return ReasonRLError(f"{self.path}: {where}: {what}")
 
 
 def load(name: str, data_files: Mapping[Split, str] | None = None) -> Task:
@@ -243,67 +267,39 @@ def load(name: str, data_files: Mapping[Split, str] | None = None) -> Task:
 
     Args:
         name: `gsm8k`, or a path that ends in `.yaml`.
-        data_files: local files in place of the task's data set, by split.
+        data_files: local files in place of the task's own data, by split.
 
     Raises:
-        ReasonRLError: there is no such task (those there are, are listed), or its YAML is at fault.
+        ReasonRLError: there is no such task (those there are, are listed), or its YAML is at fault, the options of
+            its verifiers and generator included.
     """
-    path = _find(name)
-    config = yamlfile.validate(TaskConfig, yamlfile.read(path))
+    path = yamlfile.find(name, "task", [resources.bundled("tasks"), *plugins.installed().task_folders])
+    document = yamlfile.read(path)
+    config = yamlfile.validate(TaskConfig, document)
+    for index, entry in enumerate(config.verifiers):
+        try:
+            verifier = plugins.installed().verifier(entry.name).verifier
+        except ReasonRLError as error:
+            raise ReasonRLError(f"{document.place(('verifiers', index, 'name'))}: {error}") from None
+        yamlfile.validate(verifier.Options, document, at=("verifiers", index, "options"))
+    if config.generator is not None:
+        options = GENERATORS[config.generator.name].options
+        yamlfile.validate(options, document, at=("generator", "options"))
     if data_files:
         if config.dataset is None:
             raise ReasonRLError(f"{path}: task {config.name} makes its own rows; it takes no data files")
-        dataset = config.dataset.model_copy(update={"data_files": dict(data_files)})
-        config = config.model_copy(update={"dataset": dataset})
+        files = {**config.dataset.data_files, **data_files}
+        config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"data_files": files})})
     return Task(config, path)
 
 
-def _find(name: str) -> Path:
-    if name.endswith((".yaml", ".yml")):
-        if not Path(name).is_file():
-            raise ReasonRLError(f"there is no task file {name}")
-        return Path(name)
-    folders = [resources.bundled("tasks"), *plugins.installed().task_folders]
-    known = {path.stem: path for folder in reversed(folders) for path in sorted(folder.glob("*.yaml"))}
-    if name not in known:
-        raise ReasonRLError(
-            f"no task is named {name!r}; there are: {', '.join(sorted(known))}; or give a path to a YAML"
-        )
-    return known[name]
-
-
-def _template(text: str, path: Path, key: str) -> jinja2.Template:
+def _checked_template(text: str) -> str:
     try:
-        return _JINJA.from_string(text)
+        _JINJA.from_string(text)
     except jinja2.TemplateSyntaxError as error:
-        raise ReasonRLError(f"{path}: {key}: {error.message} (line {error.lineno} of the template)") from None
+        raise ValueError(f"{error.message} (line {error.lineno} of the template)") from None
+    return text
 
 
-def _require(column: str, row: Row, path: Path, key: str) -> Any:
-    if column not in row:
-        raise ReasonRLError(f"{path}: {key}: no column {column!r}; the data has: {', '.join(sorted(map(str, row)))}")
-    return row[column]
-
-
-def _load_dataset(config: DatasetConfig, split: Split, path: Path) -> list[Row]:
-    import datasets  # heavy: half a second that listing tasks should not pay
-
-    if split in config.data_files:
-        file = Path(config.data_files[split])
-        if not file.is_file():
-            raise ReasonRLError(f"{path}: dataset.data_files.{split}: there is no file {file}")
-        kind = _FORMATS.get(Path(file.name.removesuffix(".gz")).suffix)
-        if kind is None:
-            raise ReasonRLError(f"{path}: {file}: expected one of {', '.join(_FORMATS)} (also with .gz)")
-        source: dict[str, Any] = {"path": kind, "data_files": str(file), "split": "train"}
-    elif config.hub:
-        if split not in config.splits:
-            raise ReasonRLError(f"{path}: dataset.splits names no {split!r} split")
-        source = {"path": config.hub, "name": config.config, "split": config.splits[split], "revision": config.revision}
-    else:
-        raise ReasonRLError(f"{path}: dataset.data_files has no file for the {split!r} split")
-    try:
-        return list(datasets.load_dataset(**source))
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        cure = "" if split in config.data_files else f"; where no hub is reachable, give data_files.{split}=FILE"
-        raise ReasonRLError(f"{path}: cannot load {config.data_files.get(split, config.hub)}: {error}{cure}") from None
+def _columns(row: Row) -> str:
+    return ", ".join(sorted(map(str, row)))

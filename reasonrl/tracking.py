@@ -3,12 +3,13 @@
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 Metrics = Mapping[str, float]
 
@@ -23,6 +24,30 @@ _SHOWN = (
     ("tokens_per_second", "tok/s", "{:,.0f}"),
 )
 _PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
+_LONG = 1e9  # seconds; see _Display
+
+
+class _Display(Progress):
+    """A bar, and below it the metrics of the last step, so that both fit into 80 columns."""
+
+    def __init__(self, console: Console) -> None:
+        self.metrics = ""
+        super().__init__(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("ETA"),
+            TimeRemainingColumn(),
+            console=console,
+            # By default only the last 30 s count: with steps longer than that there would never be an ETA.
+            speed_estimate_period=_LONG,
+        )
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar and the metrics."""
+        yield from super().get_renderables()
+        yield Text(self.metrics, no_wrap=True, overflow="ellipsis")
 
 
 class Tracker:
@@ -37,7 +62,7 @@ class Tracker:
         self._file = path.open("a", encoding="utf-8") if path else None
         self.console = console
         self._quiet = path is None
-        self._progress: Progress | None = None
+        self._progress: _Display | None = None
         self._phase, self._total, self._last_line, self._started = "", 0, 0.0, 0.0
 
     @contextmanager
@@ -47,13 +72,9 @@ class Tracker:
         if self._quiet or not self.console.is_terminal:
             yield
             return
-        columns = (
-            TextColumn("[bold]{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(),
-            TextColumn("{task.fields[metrics]}"), TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn(),
-        )  # fmt: skip
-        with Progress(*columns, console=self.console) as progress:
+        with _Display(self.console) as progress:
             self._progress = progress
-            progress.add_task(name, total=total, metrics="")
+            progress.add_task(name, total=total)
             try:
                 yield
             finally:
@@ -68,7 +89,8 @@ class Tracker:
             self._file.flush()
         shown = "  ".join(f"{label} {form.format(metrics[key])}" for key, label, form in _SHOWN if key in metrics)
         if self._progress:
-            self._progress.update(self._progress.task_ids[0], completed=step, metrics=shown)
+            self._progress.metrics = shown
+            self._progress.update(self._progress.task_ids[0], completed=step)
         elif not self._quiet:
             self._line(step, shown)
 
@@ -78,7 +100,9 @@ class Tracker:
             return
         self._last_line = now
         left = (now - self._started) / step * (self._total - step)
-        self.console.print(f"{self._phase} {step}/{self._total}  {shown}  ETA {left:.0f} s", highlight=False)
+        self.console.print(
+            f"{self._phase} {step}/{self._total}  {shown}  ETA {left:.0f} s", highlight=False, soft_wrap=True
+        )
 
     def close(self) -> None:
         """Close the file. Safe to call twice."""

@@ -12,9 +12,11 @@ def train(
 ) -> None:
     """Train a model as a run YAML says, with an evaluation before and after."""
     from reasonrl import config as run_config
+    from reasonrl import tasks
 
     resolved = run_config.load(config, overrides or [])
-    # After the config is known to be good: importing torch and transformers takes seconds.
+    tasks.load(resolved.task.name, resolved.task.data_files)
+    # After config and task are known to be good: importing torch and transformers takes seconds.
     import torch
 
     from reasonrl.trainers import run

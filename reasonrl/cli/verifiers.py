@@ -1,11 +1,12 @@
 """`reasonrl verifiers list` and `reasonrl verifiers info NAME`."""
 
 import inspect
+import re
 from typing import Annotated
 
 import typer
-from pydantic_core import PydanticUndefined
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from reasonrl import plugins
@@ -35,15 +36,21 @@ def info(name: Annotated[str, typer.Argument(help="As `verifiers list` names it.
     source, console = plugins.installed().verifier(name), Console()
     verifier = source.verifier
     console.print(f"[bold]{name}[/bold] {source.version}, from plugin {source.plugin} ({source.distribution})")
-    console.print(inspect.getdoc(verifier) or "", markup=False, highlight=False)
+    console.print(_reflowed(inspect.getdoc(verifier) or ""), markup=False, highlight=False)
     console.print(f"supervises  {', '.join(verifier.supervises)}", highlight=False)
     console.print(f"reads       {', '.join(verifier.requires) or 'the response alone'}", highlight=False)
     console.print(f"runs        {verifier.isolation}", highlight=False)
     table = Table("option", "type", "default", "meaning")
     for option, field in verifier.Options.model_fields.items():
-        default = "(required)" if field.default is PydanticUndefined else repr(field.default)
-        table.add_row(option, _type_name(field.annotation), default, field.description or "")
+        default = "(required)" if field.is_required() else repr(field.get_default(call_default_factory=True))
+        cells = (option, _type_name(field.annotation), default, field.description or "")
+        table.add_row(*map(escape, cells))
     console.print(table if verifier.Options.model_fields else "no options")
+
+
+def _reflowed(text: str) -> str:
+    """A docstring with each paragraph on one line, for the terminal to wrap; indented lines stay as they are."""
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", text)
 
 
 def _type_name(annotation: object) -> str:

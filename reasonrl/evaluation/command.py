@@ -1,5 +1,7 @@
 """Evaluate a model on a task from their names alone, as `reasonrl eval` does."""
 
+import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import torch
 
 from reasonrl import store, tasks
 from reasonrl.config import ModelConfig
+from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import evaluate
 from reasonrl.evaluation.prepare import make_engine, to_sampling, with_prompts
 from reasonrl.evaluation.report import Report, report, save
@@ -28,6 +31,7 @@ def evaluate_model(
     seed: int = 0,
     max_batch: int = 256,
     runs: Path = Path("runs"),
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Report, Path]:
     """The report, and the new folder that holds it (`report.json`) and every response (`rollouts.parquet`).
 
@@ -41,10 +45,13 @@ def evaluate_model(
         seed: of the samples.
         max_batch: most responses decoded at once.
         runs: where the new folder is made.
+        progress: called with how many of how many responses have arrived.
 
     Raises:
         ReasonRLError: a fault in task, data, model or options.
     """
+    if not all(1 <= one <= samples for one in k):
+        raise ReasonRLError(f"pass@k needs 1 <= k <= n; k is {', '.join(map(str, k))} and n is {samples}")
     task = tasks.load(task_name, {"eval": str(data)} if data else None)
     sampling = to_sampling(task.sampling)
     if temperature is not None:
@@ -58,9 +65,18 @@ def evaluate_model(
         policy.model.to("cuda" if torch.cuda.is_available() else "cpu")
         engine = make_engine(policy, max_batch)
         prompted = with_prompts(problems, policy, sampling.max_tokens)
-        found = evaluate(prompted, engine, scorer, sampling, samples=samples, seed=seed)
+        folder = store.new_folder(runs, f"eval-{task.config.name}")  # if it cannot be made, better now than later
+        arrived, expected = itertools.count(1), len(prompted) * (1 + samples)
+        found = evaluate(
+            prompted,
+            engine,
+            scorer,
+            sampling,
+            samples=samples,
+            seed=seed,
+            on_response=lambda: progress(next(arrived), expected),
+        )
     counted = report(found, task=task.config.name, model=model, seed=seed, k=k)
-    folder = store.new_folder(runs, f"eval-{task.config.name}")
     save(counted, folder / "report.json")
     store.write(folder / "rollouts.parquet", found.records(verifiers, step=0))
     return counted, folder

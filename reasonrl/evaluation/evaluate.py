@@ -1,6 +1,6 @@
 """Sample, verify and count: greedy and sampled pass@k on a split of a task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ def sample_and_verify(
     samples: int,
     seed: int,
     step: int,
+    on_response: Callable[[], None] = lambda: None,
 ) -> list[Judged]:
     """Sample responses to each problem and verify each as soon as it is finished; in order of problem and sample.
 
@@ -44,6 +45,7 @@ def sample_and_verify(
         engine, scorer, sampling: how.
         samples: responses per problem.
         seed, step: what the samples' seeds derive from, with problem and sample index.
+        on_response: called for each response as it arrives.
     """
     problems = {p.problem.id: p.problem for p in prompted}
     requests = [
@@ -59,6 +61,7 @@ def sample_and_verify(
         key = (rollout.problem_id, rollout.sample)
         rollouts[key] = rollout
         scorer.submit(key, problems[rollout.problem_id], rollout.response)
+        on_response()
     scored = scorer.collect()
     keys = [(p.problem.id, j) for p in prompted for j in range(samples)]
     return [Judged(problems[key[0]], rollouts[key], scored[key]) for key in keys]
@@ -87,16 +90,21 @@ def evaluate(
     *,
     samples: int,
     seed: int,
+    on_response: Callable[[], None] = lambda: None,
 ) -> Evaluation:
     """One greedy and `samples` sampled responses to each problem, verified.
 
     The seeds depend on problem and sample alone, so that the same call gives the same numbers, and the evaluations
-    before and after training draw with the same random numbers.
+    before and after training draw with the same random numbers. `on_response` is called for each of the
+    len(prompted) · (1 + samples) responses as it arrives.
     """
+    greedily = replace(sampling, temperature=0.0)
     greedy = sample_and_verify(
-        prompted, engine, scorer, replace(sampling, temperature=0.0), samples=1, seed=seed, step=0
+        prompted, engine, scorer, greedily, samples=1, seed=seed, step=0, on_response=on_response
     )
-    sampled = sample_and_verify(prompted, engine, scorer, sampling, samples=samples, seed=seed, step=0)
+    sampled = sample_and_verify(
+        prompted, engine, scorer, sampling, samples=samples, seed=seed, step=0, on_response=on_response
+    )
     return Evaluation(greedy, sampled, sampling, samples)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Prompted
 from reasonrl.models.heads import logits
 from reasonrl.models.load import Policy
@@ -15,9 +14,9 @@ from reasonrl.tasks import SamplingConfig
 from reasonrl.types import Problem
 
 
-def to_sampling(config: SamplingConfig) -> Sampling:
-    """A task's or run's sampling, as the engine takes it."""
-    return Sampling(**config.model_dump())
+def to_sampling(task: SamplingConfig, run: SamplingConfig | None = None) -> Sampling:
+    """A task's sampling, as the engine takes it; what a run sets of its own wins, key by key."""
+    return Sampling(**task.model_dump() | ({} if run is None else run.model_dump(exclude_unset=True)))
 
 
 def make_engine(
@@ -39,13 +38,9 @@ def with_prompts(problems: Sequence[Problem], policy: Policy, max_tokens: int) -
     """The problems with their prompts as token ids.
 
     Raises:
-        ReasonRLError: two problems have one id, or a prompt and its longest response do not fit the model.
+        ReasonRLError: a prompt and its longest response do not fit the model, or it has no chat template for them.
     """
     prompted = [Prompted(problem, prompt_ids(problem.prompt, policy.tokenizer)) for problem in problems]
-    seen: set[str] = set()
     for one in prompted:
-        if one.problem.id in seen:
-            raise ReasonRLError(f"two problems have the id {one.problem.id!r}; the task's `id` column must be unique")
-        seen.add(one.problem.id)
         check_length(one.problem.id, len(one.prompt_ids), max_tokens, policy.max_positions)
     return prompted

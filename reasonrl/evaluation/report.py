@@ -2,15 +2,16 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+from rich.markup import escape
 from rich.table import Table
 
 from reasonrl.algorithms.pass_at_k import bootstrap_interval, mean_pass_at_k, pass_at_k
-from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Evaluation, Judged
 
 
@@ -21,14 +22,16 @@ class PassAtK:
     Attributes:
         value: the mean of the unbiased estimate (Chen et al. 2021, arXiv 2107.03374, eq. 1) over problems.
         low, high: 95 % bootstrap interval, clustered by problem.
-        problems: over how many problems; those with fewer than k judged samples are left out.
+        problems: over how many problems. If none has k judged samples, value, low and high are None.
+        left_out: how many problems have fewer than k judged samples.
     """
 
     k: int
-    value: float
-    low: float
-    high: float
+    value: float | None
+    low: float | None
+    high: float | None
     problems: int
+    left_out: int
 
 
 @dataclass(frozen=True)
@@ -65,17 +68,13 @@ class Report:
 
 
 def report(evaluation: Evaluation, *, task: str, model: str, seed: int, k: Sequence[int]) -> Report:
-    """Count an evaluation.
-
-    Raises:
-        ReasonRLError: a k is larger than the number of samples, or no problem has k judged samples.
-    """
+    """Count an evaluation. What could not be judged is left out and counted, it never costs the report."""
     return Report(
         task=task,
         model=model,
         seed=seed,
         samples=evaluation.samples,
-        sampling=asdict(evaluation.sampling),
+        sampling=asdict(evaluation.sampling) | {"stop": list(evaluation.sampling.stop)},
         greedy=scores(evaluation.greedy, (1,), seed),
         sampled=scores(evaluation.sampled, k, seed),
     )
@@ -101,11 +100,11 @@ def scores(judged: Sequence[Judged], k: Sequence[int], seed: int) -> Scores:
 
 def _pass_at_k(counts: Sequence[tuple[int, int]], k: int, seed: int) -> PassAtK:
     usable = [(n, c) for n, c in counts if n >= k]
+    left_out = len(counts) - len(usable)
     if not usable:
-        most = max(n for n, _ in counts)
-        raise ReasonRLError(f"pass@{k} needs {k} judged samples of a problem, and no problem has more than {most}")
+        return PassAtK(k=k, value=None, low=None, high=None, problems=0, left_out=left_out)
     low, high = bootstrap_interval([pass_at_k(n, c, k) for n, c in usable], seed)
-    return PassAtK(k=k, value=mean_pass_at_k(usable, k), low=low, high=high, problems=len(usable))
+    return PassAtK(k, mean_pass_at_k(usable, k), low, high, problems=len(usable), left_out=left_out)
 
 
 def save(report: Report, path: Path) -> None:
@@ -114,26 +113,52 @@ def save(report: Report, path: Path) -> None:
     path.write_text(json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def read(path: Path) -> Report:
+    """The report that `save` wrote."""
+    return TypeAdapter(Report).validate_json(path.read_bytes())
+
+
 def table(reports: Mapping[str, Report], title: str) -> Table:
-    """Reports side by side: a column each, pass@k with its 95 % interval, then counts and lengths."""
-    shown = Table(title=title, title_justify="left")
+    """Reports side by side: a column each, pass@k with its 95 % interval, then counts and lengths.
+
+    Args:
+        reports: by the heading of their column; with the same k.
+        title: above the table.
+    """
+    legend = "[95 % interval]; truncated and length: greedy / sampled"
+    if any(one.left_out for r in reports.values() for one in (*r.greedy.pass_at_k, *r.sampled.pass_at_k)):
+        legend += "; left out: problems with fewer than k judged responses"
+    shown = Table(title=title, title_justify="left", caption=escape(legend), caption_justify="left")
     shown.add_column("")
     for name in reports:
-        shown.add_column(name, justify="right")
+        shown.add_column(escape(name), justify="right", overflow="fold")
     every = list(reports.values())
+    first = every[0]
     shown.add_row("greedy pass@1", *(_interval(r.greedy.pass_at_k[0]) for r in every))
-    for index, one in enumerate(every[0].sampled.pass_at_k):
-        label = f"sampled pass@{one.k} (n={every[0].samples}, T={every[0].sampling['temperature']:g})"
+    for index, one in enumerate(first.sampled.pass_at_k):
+        label = f"sampled pass@{one.k} (n={first.samples}, T={first.sampling['temperature']:g})"
         shown.add_row(label, *(_interval(r.sampled.pass_at_k[index]) for r in every))
-    shown.add_row("problems", *(str(r.greedy.judged + r.greedy.unjudged) for r in every))
+    shown.add_section()
+    shown.add_row("problems", *(str(_problems(r)) for r in every))
     shown.add_row("judged / unjudged", *(f"{_judged(r)} / {_unjudged(r)}" for r in every))
-    shown.add_row("cut at the token limit", *(f"{r.sampled.truncated:.1%}" for r in every))
-    shown.add_row("mean length, tokens", *(f"{r.sampled.mean_length:.1f}" for r in every))
+    shown.add_row("truncated", *(_both(r, lambda s: f"{s.truncated:.1%}") for r in every))
+    shown.add_row("mean length, tokens", *(_both(r, lambda s: f"{s.mean_length:.1f}") for r in every))
     return shown
 
 
 def _interval(one: PassAtK) -> str:
-    return f"{one.value:.1%} [{one.low:.1%}, {one.high:.1%}]"
+    if one.value is None or one.low is None or one.high is None:
+        return f"none ({one.left_out} left out)"
+    left_out = f"\n({one.left_out} left out)" if one.left_out else ""
+    return f"{one.value:.1%} [{one.low:.1%}, {one.high:.1%}]{left_out}"
+
+
+def _both(report: Report, show: Callable[[Scores], str]) -> str:
+    return f"{show(report.greedy)} / {show(report.sampled)}"
+
+
+def _problems(report: Report) -> int:
+    return report.greedy.pass_at_k[0].problems + report.greedy.pass_at_k[0].left_out
 
 
 def _judged(report: Report) -> int:

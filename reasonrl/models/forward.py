@@ -48,7 +48,7 @@ def _shared(model: Any, batch: Batch) -> Tensor:
     )
     # The last prompt token predicts the first response token.
     first: Tensor = prompt.last_hidden_state[batch.prompt_index, -1:]
-    fed = batch.response_ids[:, :-1]
+    fed, fed_mask = batch.response_ids[:, :-1], batch.response_mask[:, :-1]
     if fed.shape[1] == 0:
         return first
     cache = prompt.past_key_values
@@ -56,8 +56,9 @@ def _shared(model: Any, batch: Batch) -> Tensor:
     prompt_mask = batch.prompt_mask[batch.prompt_index]
     rest = model.base_model(
         input_ids=fed,
-        attention_mask=torch.cat([prompt_mask, batch.response_mask[:, :-1]], dim=1),
-        position_ids=prompt_mask.sum(1, keepdim=True) + torch.arange(fed.shape[1], device=fed.device),
+        attention_mask=torch.cat([prompt_mask, fed_mask], dim=1),
+        # Counted by the mask: padding behind a short response to a long prompt must not pass the last position.
+        position_ids=prompt_mask.sum(1, keepdim=True) + _positions(fed_mask),
         past_key_values=cache,
         use_cache=True,
     )

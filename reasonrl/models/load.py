@@ -54,6 +54,7 @@ def load_policy(config: ModelConfig, seed: int) -> Policy:
         assert config.path is not None
         model, tokenizer = _from_pretrained(config.path, config.revision, config.dtype, config.attention)
     _switch_dropout_off(model)
+    model.eval()  # some families also add noise of other kinds in training mode (routers of experts)
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable()
     check_head(model)
@@ -111,6 +112,6 @@ def _switch_dropout_off(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        for name in ("attention_dropout", "dropout"):
-            if isinstance(getattr(module, name, None), float):
+        for name, value in vars(module).items():
+            if "dropout" in name and isinstance(value, float):
                 setattr(module, name, 0.0)

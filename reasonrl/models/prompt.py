@@ -14,7 +14,7 @@ def prompt_ids(prompt: str | Sequence[Message], tokenizer: Any) -> tuple[int, ..
         ReasonRLError: the tokenizer has no chat template for a chat prompt, or the prompt has no tokens.
     """
     if isinstance(prompt, str):
-        ids = tokenizer(prompt)["input_ids"]
+        ids = _open_ended(tokenizer(prompt)["input_ids"], prompt, tokenizer)
     elif tokenizer.chat_template is None:
         raise ReasonRLError("the task has a chat prompt, but the tokenizer has no chat template; set prompt.chat: false")
     else:
@@ -23,6 +23,14 @@ def prompt_ids(prompt: str | Sequence[Message], tokenizer: Any) -> tuple[int, ..
     if not ids:
         raise ReasonRLError(f"the prompt {prompt!r} has no tokens")
     return tuple(ids)
+
+
+def _open_ended(ids: list[int], prompt: str, tokenizer: Any) -> list[int]:
+    """Without the end-of-sequence id that some tokenizers close every text with: the response comes first."""
+    closed = len(ids) > 0 and ids[-1] == tokenizer.eos_token_id
+    if closed and tokenizer(prompt, add_special_tokens=False)["input_ids"][-1:] != ids[-1:]:
+        return ids[:-1]
+    return ids
 
 
 def check_length(problem_id: str, prompt_tokens: int, max_tokens: int, max_positions: int | None) -> None:

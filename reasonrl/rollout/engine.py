@@ -20,6 +20,9 @@ class Sampling:
         top_k: keep the k likeliest tokens; 0 keeps all.
         max_tokens: most response tokens, the end-of-sequence token included.
         stop: texts that end a response. The text is cut before them; the token ids keep all that was sampled.
+
+    Raises:
+        ValueError: a number is out of its range, or a stop text is empty.
     """
 
     temperature: float = 1.0
@@ -27,6 +30,12 @@ class Sampling:
     top_k: int = 0
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.top_k < 0 or self.max_tokens < 1:
+            raise ValueError(f"sampling needs temperature ≥ 0, 0 < top_p ≤ 1, top_k ≥ 0 and max_tokens ≥ 1, not {self}")
+        if "" in self.stop:
+            raise ValueError("an empty stop text would end every response at once")
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,33 @@ A problem's prompt is computed once and its KV cache handed to the whole group; 
 are finished; every response draws from its own seed, so that it does not depend on what else is in the batch.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from reasonrl.errors import ReasonRLError
+from reasonrl.rollout.decoding import Decoder, survivors
 from reasonrl.rollout.engine import Engine, Request, Sampling
 from reasonrl.rollout.sampler import draw
 from reasonrl.types import FinishReason, Rollout
 
 
-@dataclass
-class _Growing:
-    """A response being sampled."""
+@dataclass(frozen=True)
+class _Row:
+    """One response to sample."""
 
     request: Request
     sample: int
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
+
+    @property
+    def seed(self) -> int:
+        return self.request.seeds[self.sample]
 
 
 class HuggingFaceEngine(Engine):
@@ -54,7 +59,8 @@ class HuggingFaceEngine(Engine):
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
-        self.eos_ids = torch.tensor(sorted(eos_ids), device=model.device)
+        self.eos_ids = frozenset(eos_ids)
+        self._eos_tensor = torch.tensor(sorted(self.eos_ids), dtype=torch.long, device=model.device)
         self.pad_id = pad_id
         self.logits = logits
         self.max_batch = max_batch
@@ -66,141 +72,136 @@ class HuggingFaceEngine(Engine):
 
         Raises:
             ValueError: a prompt is empty.
+            ReasonRLError: the model gives logits that are not finite, or keeps no KV cache.
         """
         for request in requests:
             if not request.prompt_ids:
                 raise ValueError(f"problem {request.problem_id}: the prompt is empty")
-        chunk: list[Request] = []
-        for request in sorted(requests, key=lambda r: len(r.prompt_ids)):
-            if chunk and sum(len(r.seeds) for r in [*chunk, request]) > self.max_batch:
-                yield from self._decode(chunk, sampling)
-                chunk = []
-            chunk.append(request)
-        if chunk:
-            yield from self._decode(chunk, sampling)
+        for rows in _batches(requests, self.max_batch):
+            yield from self._decode(rows, sampling)
 
     def sync(self, weights: Iterator[tuple[str, Tensor]], version: int) -> None:
-        """Copy the weights, unless they are this model's own already.
+        """Copy the weights, unless they are this model's own already. Tied parameters may come under any name.
 
         Raises:
-            KeyError: a name the model does not have. ValueError: a shape differs, or parameters are missing.
+            KeyError: a name the model does not have.
+            ValueError: a shape differs, or parameters are missing. What came before has been copied by then.
         """
-        own = dict(self.model.named_parameters())
-        missing = set(own)
+        own = dict(self.model.named_parameters(remove_duplicate=False))
+        missing = {id(parameter): name for name, parameter in own.items()}
         with torch.no_grad():
             for name, tensor in weights:
+                if name not in own:
+                    raise KeyError(f"the engine's model has no parameter {name}")
                 if own[name].shape != tensor.shape:
                     raise ValueError(f"{name}: shape {tuple(tensor.shape)} for {tuple(own[name].shape)}")
                 if own[name].data_ptr() != tensor.data_ptr():
                     own[name].copy_(tensor)
-                missing.discard(name)
+                missing.pop(id(own[name]), None)
         if missing:
-            raise ValueError(f"the sync left {len(missing)} parameters out, among them {min(missing)}")
+            raise ValueError(f"the sync left {len(missing)} parameters out, among them {min(missing.values())}")
         self.version = version
 
     def close(self) -> None:
         """Nothing to give back: the model belongs to the trainer."""
 
     @torch.no_grad()
-    def _decode(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[Rollout]:
-        rows = [_Growing(request, j) for request in requests for j in range(len(request.seeds))]
-        uniforms = np.stack([_uniforms(row.request.seeds[row.sample], sampling.max_tokens) for row in rows])
-        device = self.model.device
-        draws = torch.from_numpy(uniforms).to(device)
-        hidden, cache, mask = self._prefill(requests)
-        prompt_of_row = torch.tensor([i for i, r in enumerate(requests) for _ in r.seeds], device=device)
-        cache.batch_select_indices(prompt_of_row)
-        hidden, mask = hidden[prompt_of_row], mask[prompt_of_row]
-        live = torch.arange(len(rows), device=device)  # rows still in the batch, by index into `rows`
-        done = torch.zeros(len(rows), dtype=torch.bool, device=device)
+    def _decode(self, rows: Sequence[_Row], sampling: Sampling) -> Iterator[Rollout]:
+        """Sample a batch of responses together."""
+        decoder, device = self._decoder(rows, sampling), self.model.device
+        draws = torch.from_numpy(_uniforms([row.seed for row in rows], sampling)).to(device)
+        ids = torch.empty(draws.shape, dtype=torch.long, device=device)
+        logprobs = torch.empty(draws.shape, device=device)
         for position in range(sampling.max_tokens):
+            live, so_far = decoder.live, position + 1
             with self.autocast():
-                scores = self.logits(self.model, hidden)
-            ids, logprobs = draw(scores, draws[live, position], sampling)
-            ended = torch.isin(ids, self.eos_ids)
-            finished = self._append(rows, live, done, ids, logprobs, ended, sampling, position)
-            done = done.index_fill(0, torch.tensor(finished, dtype=torch.long, device=device), True)
-            yield from (self._rollout(rows[i], sampling) for i in finished)
-            keep = ~done[live]
-            alive = int(keep.sum())
-            if alive == 0:
-                return
-            if alive < 0.9 * len(live):  # gathering the cache costs about as much as one decoding step
-                cache.batch_select_indices(keep.nonzero().squeeze(1))
-                live, mask, ids = live[keep], mask[keep], ids[keep]
-            mask = torch.cat([mask, mask.new_ones(len(live), 1)], dim=1)
-            with self.autocast():
-                hidden = self.model.base_model(
-                    input_ids=ids[:, None],
-                    attention_mask=mask,
-                    position_ids=mask.sum(1, keepdim=True) - 1,
-                    past_key_values=cache,
-                    use_cache=True,
-                ).last_hidden_state[:, -1]
+                scores = self.logits(self.model, decoder.hidden)
+            new, chosen = draw(scores, draws[live, position], sampling)
+            ids[live, position], logprobs[live, position] = new, chosen.float()
+            ended = self._ended(new, ids[live, :so_far], sampling)
+            if ended.any():
+                done = live[torch.from_numpy(ended).to(device)]
+                columns = (done.tolist(), ids[done, :so_far].tolist(), logprobs[done, :so_far].tolist())
+                for index, row_ids, row_logprobs in zip(*columns, strict=True):
+                    yield self._rollout(rows[index], row_ids, row_logprobs, sampling.stop)
+                order = torch.from_numpy(survivors(ended)).to(device)
+                if len(order) == 0:
+                    return
+                decoder.keep(order)
+                new = new[order]
+            decoder.feed(new)
 
-    def _prefill(self, requests: Sequence[Request]) -> tuple[Tensor, Any, Tensor]:
-        """Last hidden state (Q, H), KV cache and mask (Q, S) of the prompts, padded on the left."""
-        width = max(len(r.prompt_ids) for r in requests)
-        padded = [[self.pad_id] * (width - len(r.prompt_ids)) + list(r.prompt_ids) for r in requests]
-        masked = [[0] * (width - len(r.prompt_ids)) + [1] * len(r.prompt_ids) for r in requests]
-        mask = torch.tensor(masked, device=self.model.device)
-        with self.autocast():
-            output = self.model.base_model(
-                input_ids=torch.tensor(padded, device=self.model.device),
-                attention_mask=mask,
-                position_ids=(mask.cumsum(1) - 1).clamp(min=0),
-                use_cache=True,
-            )
-        return output.last_hidden_state[:, -1], output.past_key_values, mask
+    def _decoder(self, rows: Sequence[_Row], sampling: Sampling) -> Decoder:
+        # Requests are told apart by identity: two may share a problem and a prompt.
+        position = {key: at for at, key in enumerate(dict.fromkeys(id(row.request) for row in rows))}
+        prompts = {id(row.request): row.request.prompt_ids for row in rows}
+        return Decoder(
+            self.model,
+            list(prompts.values()),
+            [position[id(row.request)] for row in rows],
+            max_tokens=sampling.max_tokens,
+            pad_id=self.pad_id,
+            autocast=self.autocast,
+        )
 
-    def _append(
-        self,
-        rows: list[_Growing],
-        live: Tensor,
-        done: Tensor,
-        ids: Tensor,
-        logprobs: Tensor,
-        ended: Tensor,
-        sampling: Sampling,
-        position: int,
-    ) -> list[int]:
-        """Add a token to every row that is not done; the rows that are finished with it."""
-        last = position + 1 == sampling.max_tokens
-        finished = []
-        columns = (live.tolist(), done[live].tolist(), ids.tolist(), logprobs.tolist(), ended.tolist())
-        for index, over, token, logprob, eos in zip(*columns, strict=True):
-            if over:
-                continue
-            row = rows[index]
-            row.ids.append(token)
-            row.logprobs.append(logprob)
-            if eos or last or (sampling.stop and self._stops(row.ids, sampling.stop)):
-                finished.append(index)
-        return finished
+    def _ended(self, new: Tensor, ids: Tensor, sampling: Sampling) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which rows (n,) are finished, after ids (n, tokens so far) that end in `new` (n,)."""
+        if ids.shape[1] == sampling.max_tokens:
+            return np.ones(len(ids), dtype=np.bool_)
+        ended: np.ndarray[Any, np.dtype[np.bool_]] = torch.isin(new, self._eos_tensor).cpu().numpy()
+        if sampling.stop:
+            ended = ended | [self._stops(row, sampling.stop) for row in ids.tolist()]
+        return ended
 
     def _stops(self, ids: list[int], stop: tuple[str, ...]) -> bool:
         # A stop text of n characters lies within the last n + 1 tokens, unless tokens decode to nothing; 8 to spare.
-        tail = self.tokenizer.decode(ids[-(max(map(len, stop)) + 8) :], skip_special_tokens=True)
-        return any(text in tail for text in stop)
+        # The tail decodes like the whole but for its first characters, so the whole has the last word.
+        tail = ids[-(max(map(len, stop)) + 8) :]
+        return any(text in self._text(tail) for text in stop) and any(text in self._text(ids) for text in stop)
 
-    def _rollout(self, row: _Growing, sampling: Sampling) -> Rollout:
-        text = self.tokenizer.decode(row.ids, skip_special_tokens=True)
-        cuts = [at for stop in sampling.stop if (at := text.find(stop)) >= 0]
-        ended = row.ids[-1] in set(self.eos_ids.tolist())
+    def _text(self, ids: list[int]) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
+        return text
+
+    def _rollout(self, row: _Row, ids: list[int], logprobs: list[float], stop: tuple[str, ...]) -> Rollout:
+        if not math.isfinite(sum(logprobs)):
+            raise ReasonRLError(f"problem {row.request.problem_id}: the model's logits are not finite")
+        ended = ids[-1] in self.eos_ids
+        text = self._text(ids[:-1] if ended else ids)
+        cuts = [at for part in stop if (at := text.find(part)) >= 0]
         reason: FinishReason = "stop" if ended or cuts else "length"
         return Rollout(
             problem_id=row.request.problem_id,
             sample=row.sample,
             prompt_ids=row.request.prompt_ids,
-            response_ids=tuple(row.ids),
-            logprobs=tuple(row.logprobs),
+            response_ids=tuple(ids),
+            logprobs=tuple(logprobs),
             text=text[: min(cuts)] if cuts else text,
             finish_reason=reason,
             version=self.version,
-            seed=row.request.seeds[row.sample],
+            seed=row.seed,
         )
 
 
-def _uniforms(seed: int, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The random draws of one response: Philox is counter-based, so a seed is a stream of its own."""
-    return np.random.Generator(np.random.Philox(seed)).random(count)
+def _batches(requests: Sequence[Request], max_batch: int) -> Iterator[list[_Row]]:
+    """Rows with like prompt lengths, at most `max_batch` together; a request's rows are cut only if they must be."""
+    batch: list[_Row] = []
+    for request in sorted(requests, key=lambda r: len(r.prompt_ids)):
+        rows = [_Row(request, sample) for sample in range(len(request.seeds))]
+        if batch and len(batch) + len(rows) > max_batch:
+            yield batch
+            batch = []
+        while len(rows) > max_batch:
+            yield rows[:max_batch]
+            rows = rows[max_batch:]
+        batch += rows
+    if batch:
+        yield batch
+
+
+def _uniforms(seeds: Sequence[int], sampling: Sampling) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The random draws (B, max_tokens) of the responses, in [0, 1); greedy sampling draws nothing."""
+    if sampling.temperature == 0:
+        return np.zeros((len(seeds), sampling.max_tokens))
+    # Philox is counter-based: every key is a stream of its own.
+    return np.stack([np.random.Generator(np.random.Philox(key=seed)).random(sampling.max_tokens) for seed in seeds])

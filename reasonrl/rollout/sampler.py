@@ -18,7 +18,7 @@ def draw(logits: Tensor, uniforms: Tensor, sampling: Sampling) -> tuple[Tensor, 
         ids (B,) and logprobs (B,): of the drawn tokens under the distribution they were drawn from; for greedy
         sampling (temperature 0) under the untempered one.
     """
-    logits = logits.float()
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if sampling.temperature == 0:
         ids = logits.argmax(-1)
         return ids, torch.log_softmax(logits, -1).gather(-1, ids[:, None]).squeeze(-1)

@@ -1,7 +1,7 @@
 """GRPO with outcome supervision, after Algorithm 1 of DeepSeekMath (Shao et al. 2024, arXiv 2402.03300).
 
 Where it departs from the paper: the KL term, if any, may stand in the reward instead of the loss; groups whose
-rewards agree are dropped before any forward, since their gradient is exactly zero; with one update per batch π_old is
+rewards agree are dropped before any forward, since their gradient is exactly zero; with one update per step π_old is
 π_θ and is not computed again, otherwise it is taken from the sampler, which is the trained model itself.
 """
 
@@ -18,8 +18,8 @@ from reasonrl.algorithms.advantages import agreeing, group_relative
 from reasonrl.algorithms.aggregation import aggregate
 from reasonrl.algorithms.kl import kl_estimate
 from reasonrl.algorithms.losses import clip, clipped
-from reasonrl.algorithms.masking import masked, masked_sum
-from reasonrl.batch import Batch, Row, collate, micro_batches, minibatch_positions, padding_share
+from reasonrl.algorithms.masking import masked
+from reasonrl.batch import Batch, Row, collate, micro_batches, minibatch_positions
 from reasonrl.config import GRPOConfig
 from reasonrl.evaluation.evaluate import Judged, records, sample_and_verify
 from reasonrl.models.load import Policy
@@ -27,9 +27,9 @@ from reasonrl.models.logprobs import TokenScores, response_logprobs
 from reasonrl.rollout.engine import Engine, Sampling
 from reasonrl.scoring import Scorer, WeightedVerifier, check_unjudged
 from reasonrl.tracking import Tracker
-from reasonrl.trainers.metrics import Clock, Sample, TokenStats, response_metrics
+from reasonrl.trainers.metrics import Clock, Sample, TokenStats, response_metrics, time_metrics, update_metrics
 from reasonrl.trainers.problems import ProblemStream
-from reasonrl.trainers.session import Session, Update
+from reasonrl.trainers.session import Session, Update, gather
 
 
 @dataclass(frozen=True)
@@ -68,35 +68,28 @@ class GRPO:
 
 
 def train_grpo(run: GRPO) -> None:
-    """Algorithm 1, lines 4 to 11, with one outer iteration (the reference model stays as it is).
+    """Algorithm 1, lines 4 to 11, with one outer iteration: the reference model stays as it is.
 
     Raises:
         ReasonRLError: too many responses could not be judged, or too many updates in a row were not finite.
     """
     config = run.config
     for step in range(1, config.steps + 1):
-        clock, stats, updates = Clock(), TokenStats(), []
-        prompted, positions = run.problems.of_step(step)
-        judged = sample_and_verify(
-            prompted, run.engine, run.scorer, run.sampling, samples=config.group_size, seed=run.seed, step=step
+        clock, stats, updates = Clock(), token_stats(run), []
+        problems, positions = run.problems.of_step(step)  # line 5: a batch of questions
+        judged = sample_and_verify(  # lines 7 and 8: G outputs to each question, and their rewards
+            problems, run.engine, run.scorer, run.sampling, samples=config.group_size, seed=run.seed, step=step
         )
         clock.lap("sample")
-        samples = with_advantages(run, judged, positions)
-        everyone = run.session.gather(samples)
-        check_unjudged(
-            {(s.judged.problem.id, s.judged.rollout.sample): s.judged.scored for s in everyone},
-            run.verifiers,
-            run.max_unjudged,
-        )
+        samples = with_advantages(run, judged, positions)  # line 9: group-relative advantages
+        everyone = gather_checked(run, samples)
         clock.lap("advantages")
-        for epoch in range(config.epochs):
-            for groups in minibatch_positions(
-                config.problems_per_step, config.minibatches, f"{run.seed}/{step}/{epoch}"
-            ):
-                minibatch = [s for s in samples if s.row.group in groups]
-                updates.append(update(run, minibatch, stats))
+        for epoch in range(config.epochs):  # line 10: for GRPO iteration = 1, …, μ
+            cut = minibatch_positions(config.problems_per_step, config.minibatches, f"{run.seed}/{step}/{epoch}")
+            for groups in cut:
+                updates.append(update(run, [s for s in samples if s.row.group in groups], stats))  # line 11
         clock.lap("update")
-        run.engine.sync(run.policy.model.named_parameters(), version=step)
+        run.engine.sync(run.policy.model.named_parameters(), version=step)  # line 6 of the next step: π_old ← π_θ
         clock.lap("sync")
         if run.session.accelerator.is_main_process:
             write_rollouts(run, everyone, step)
@@ -106,32 +99,39 @@ def train_grpo(run: GRPO) -> None:
 
 
 def with_advantages(run: GRPO, judged: Sequence[Judged], positions: Sequence[int]) -> list[Sample]:
-    """Verdicts → advantages (§4.1.2), for the groups at these positions of the global batch."""
-    config, kl = run.config, run.config.kl
+    """Rewards → advantages (§4.1.2), each on all tokens of its response.
+
+    Args:
+        run: the run.
+        judged: this process's responses, group after group.
+        positions: of its groups in the step's global batch.
+    """
+    config = run.config
     rows = [
-        Row(
-            prompt_ids=one.rollout.prompt_ids,
-            response_ids=one.rollout.response_ids,
-            old_logprobs=one.rollout.logprobs,
-            group=positions[index // config.group_size],
-        )
-        for index, one in enumerate(judged)
+        Row(one.rollout.prompt_ids, one.rollout.response_ids, one.rollout.logprobs, group=position)
+        for one, position in zip(judged, (p for p in positions for _ in range(config.group_size)), strict=True)
     ]
     if run.reference is not None:
         rows = with_ref_logprobs(run, rows)
     rewards = torch.tensor([one.scored.reward or 0.0 for one in judged], dtype=torch.float64)
-    if kl.coefficient > 0 and kl.place == "reward":
-        rewards -= kl.coefficient * torch.stack([_response_kl(run, row) for row in rows])
-    counted = torch.tensor([
-        one.scored.reward is not None and not (config.mask_truncated and one.rollout.finish_reason == "length")
-        for one in judged
-    ])  # fmt: skip
+    if config.kl.place == "reward" and run.reference is not None:
+        rewards -= config.kl.coefficient * torch.stack([response_kl(row, config) for row in rows])
+    known = torch.tensor([one.scored.reward is not None for one in judged])
+    cut = torch.tensor([config.mask_truncated and one.rollout.finish_reason == "length" for one in judged])
     group_ids = torch.tensor([row.group for row in rows])
-    advantages = group_relative(rewards, group_ids, counted, std=config.std, eps=config.std_epsilon)
+    # A response masked for being cut has a reward like any other and stays in its group's mean (DAPO, §3.4, masks the
+    # loss); one that could not be judged has none.
+    advantages = group_relative(rewards, group_ids, known, std=config.std, eps=config.std_epsilon)
+    counted = known & ~cut
     # A KL term in the loss pulls on groups that agree, too; everything else leaves them where they are.
-    learns = counted if kl.coefficient > 0 and kl.place == "loss" else ~agreeing(rewards, group_ids, counted)
+    learns = counted & ~(torch.zeros_like(known) if kl_in_loss(run) else agreeing(rewards, group_ids, known))
     columns = zip(judged, rows, advantages.tolist(), counted.tolist(), learns.tolist(), strict=True)
     return [Sample(one, replace(row, advantage=a), c, has_gradient) for one, row, a, c, has_gradient in columns]
+
+
+def kl_in_loss(run: GRPO) -> bool:
+    """Does the loss have a KL term?"""
+    return run.reference is not None and run.config.kl.place == "loss"
 
 
 @torch.no_grad()
@@ -145,26 +145,36 @@ def with_ref_logprobs(run: GRPO, rows: Sequence[Row]) -> list[Row]:
     return [scored[id(row)] for row in rows]
 
 
-def _response_kl(run: GRPO, row: Row) -> Tensor:
+def response_kl(row: Row, config: GRPOConfig) -> Tensor:
     """Σ_t KL_t of a response, from the sampler's and the reference's log-probabilities."""
-    old, ref = torch.tensor(row.old_logprobs), torch.tensor(row.ref_logprobs)
-    return kl_estimate(old, ref, run.config.kl.estimator).double().sum()
+    old, ref = (torch.tensor(values, dtype=torch.float64) for values in (row.old_logprobs, row.ref_logprobs))
+    return kl_estimate(old, ref, config.kl.estimator).sum()
+
+
+def gather_checked(run: GRPO, samples: Sequence[Sample]) -> list[Sample]:
+    """The step's samples of all processes, in order of group and sample, on all of them.
+
+    Raises:
+        ReasonRLError: too many could not be judged; on every process, since all see the same samples.
+    """
+    everyone = gather(run.session.accelerator, samples)
+    everyone.sort(key=lambda s: (s.row.group, s.judged.rollout.sample))
+    scored = {(s.judged.problem.id, s.judged.rollout.sample): s.judged.scored for s in everyone}
+    check_unjudged(scored, run.verifiers, run.max_unjudged)
+    return everyone
 
 
 def update(run: GRPO, minibatch: Sequence[Sample], stats: TokenStats) -> Update | None:
     """One optimiser step; None where no process has anything to learn from."""
     session = run.session
-    counted = [s.row for s in minibatch if s.counted]
     batches = micro_batches([s.row for s in minibatch if s.learns], run.config.micro_batch_tokens)
+    if session.sum(len(batches)) == 0:
+        session.pass_over()
+        return None
     # The denominators are those of the whole minibatch over all processes, the dropped groups included: dropping
     # them changes no gradient.
-    sequences = session.sum(len(counted))
-    tokens = session.sum(sum(len(row.response_ids) for row in counted))
-    if session.sum(len(batches)) == 0:
-        session.advance()
-        return None
-    stats.add("padding", torch.tensor(padding_share(batches)))
-    stats.add("updates", torch.tensor(1))
+    counted = [len(s.row.response_ids) for s in minibatch if s.counted]
+    sequences, tokens = session.sum(len(counted)), session.sum(sum(counted))
 
     def losses() -> Iterator[Tensor]:
         for rows in batches:
@@ -190,25 +200,32 @@ def forward(run: GRPO, model: Any, batch: Batch, *, entropy: bool = False) -> To
 
 def loss(run: GRPO, batch: Batch, scores: TokenScores, stats: TokenStats, *, sequences: float, tokens: float) -> Tensor:
     """This micro-batch's share of the clipped objective (eq. 3 of the paper, to be minimised), KL term included."""
-    config, mask = run.config, batch.response_mask
+    config, mask, logprobs = run.config, batch.response_mask, scores.logprobs
+    sampled = masked(batch.old_logprobs, mask)
     on_policy = config.epochs * config.minibatches == 1
-    old = scores.logprobs.detach() if on_policy else masked(batch.old_logprobs, mask)
+    old = logprobs.detach() if on_policy else sampled
     limits = {"clip_low": config.clip_low, "clip_high": config.clip_high}
-    per_token = clip(scores.logprobs, old, batch.advantages, **limits)
-    with torch.no_grad():
-        stats.add("tokens", mask.sum())
-        stats.add("old_kl", masked_sum(kl_estimate(scores.logprobs, old, "k3"), mask))
-        stats.add("clipped", masked_sum(clipped(scores.logprobs, old, batch.advantages, **limits).float(), mask))
-        if scores.entropy is not None:
-            stats.add("entropy", masked_sum(scores.entropy, mask))
+    per_token = clip(logprobs, old, batch.advantages, **limits)
+    measured = {
+        "approx_kl": kl_estimate(sampled, logprobs.detach(), "k3"),
+        "clip_fraction": clipped(logprobs, old, batch.advantages, **limits),
+    }
+    if scores.entropy is not None:
+        measured["entropy"] = scores.entropy
     if run.reference is not None:
-        kl = kl_estimate(scores.logprobs, masked(batch.ref_logprobs, mask), config.kl.estimator)
-        stats.add("ref_kl", masked_sum(kl.detach(), mask))
-        if config.kl.place == "loss":
-            per_token = per_token + config.kl.coefficient * kl
+        measured["kl"] = kl_estimate(logprobs, masked(batch.ref_logprobs, mask), config.kl.estimator)
+        if kl_in_loss(run):
+            per_token = per_token + config.kl.coefficient * measured["kl"]
+    stats.add(mask, **measured)
     return aggregate(
         per_token, mask, config.aggregation, sequences=sequences, tokens=tokens, max_length=run.sampling.max_tokens
     )
+
+
+def token_stats(run: GRPO) -> TokenStats:
+    """What `loss` measures."""
+    kl, entropy = ["kl"] * (run.reference is not None), ["entropy"] * run.config.entropy
+    return TokenStats(["approx_kl", "clip_fraction", *kl, *entropy])
 
 
 def write_rollouts(run: GRPO, everyone: Sequence[Sample], step: int) -> None:
@@ -226,36 +243,12 @@ def write_rollouts(run: GRPO, everyone: Sequence[Sample], step: int) -> None:
 def step_metrics(
     run: GRPO, everyone: Sequence[Sample], updates: Sequence[Update | None], stats: TokenStats, clock: Clock
 ) -> dict[str, float]:
-    """One line of metrics.jsonl. KL and clip fraction are means over trained tokens and updates of the step."""
-    session = run.session
-    tokens = max(1.0, session.sum(stats.sum("tokens")))
-    taken = [u for u in updates if u is not None]
-    old_kl = session.sum(stats.sum("old_kl")) / tokens
-    metrics = response_metrics(everyone, run.verifiers) | {
-        # The policy against the reference where there is one, else against the policy that sampled.
-        "kl": session.sum(stats.sum("ref_kl")) / tokens if run.reference is not None else old_kl,
-        "approx_kl": old_kl,
-        "clip_fraction": session.sum(stats.sum("clipped")) / tokens,
-        "policy_loss": sum(u.loss for u in taken),
-        "grad_norm": taken[-1].grad_norm if taken else 0.0,
-        "updates": float(sum(u.applied for u in taken)),
-        "skipped_updates": float(session.skipped),
-        "learning_rate": taken[-1].learning_rate if taken else session.learning_rate,
-        "padding": stats.sum("padding") / max(1.0, stats.sum("updates")),
-        "policy_version": float(step_version(everyone)),
+    """One line of metrics.jsonl; `trainers.metrics` says what each number means."""
+    means = stats.means(run.session)
+    return {
+        **response_metrics(everyone, run.verifiers),
+        "kl": means["approx_kl"],  # unless there is a reference: then the next line has one
+        **means,
+        **update_metrics(updates, run.session),
+        **time_metrics(clock, sum(len(s.row.response_ids) for s in everyone)),
     }
-    if run.config.entropy:
-        metrics["entropy"] = session.sum(stats.sum("entropy")) / tokens
-    seconds = sum(clock.seconds.values())
-    sampled = sum(len(s.row.response_ids) for s in everyone)
-    return metrics | {
-        "tokens_per_second": sampled / seconds,
-        "sampled_tokens_per_second": sampled / clock.seconds["sample"],
-        "seconds": seconds,
-        **{f"seconds/{phase}": value for phase, value in clock.seconds.items()},
-    }
-
-
-def step_version(everyone: Sequence[Sample]) -> int:
-    """The weight version the step was sampled with."""
-    return everyone[0].judged.rollout.version

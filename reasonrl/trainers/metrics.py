@@ -1,17 +1,35 @@
-"""What a step of reinforcement learning measures."""
+"""What a step of reinforcement learning measures: one line of metrics.jsonl.
+
+Of all responses of the step, over all processes: `reward`, `reward_std`, `pass_rate` (of those that could be judged);
+`unjudged` (how many could not); `groups_that_agree` (share of groups whose rewards have no spread);
+`response_length`, `response_length_max` (tokens); `truncated` (share cut at the limit); `reward/VERIFIER` (mean),
+`reason/VERIFIER/REASON` (share); `policy_version` (the weights that sampled).
+
+Of the tokens trained on: `approx_kl`, KL(π_old ‖ π_θ) from the sampler's log-probabilities, which on policy is what
+sampler and trainer differ by; `kl`, the policy against the reference, or `approx_kl` where there is none;
+`clip_fraction`; `entropy` (nats, where asked for); `padding` (share of computed response tokens).
+
+Of the updates: `policy_loss` (KL term included) and `grad_norm` (before clipping), means of the step; `updates`
+(taken); `skipped_updates` (not finite, since the run began); `learning_rate` (of the last update).
+
+`seconds`, `seconds/PHASE`, `tokens_per_second` (sampled tokens, whole step) and `sampled_tokens_per_second` (sampling
+alone).
+"""
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 import torch
 from torch import Tensor
 
+from reasonrl.algorithms.masking import masked_sum
 from reasonrl.batch import Row
 from reasonrl.evaluation.evaluate import Judged
 from reasonrl.scoring import WeightedVerifier
+from reasonrl.trainers.session import Session, Update
 
 
 @dataclass(frozen=True)
@@ -35,7 +53,7 @@ class Clock:
     """Seconds of each phase of a step."""
 
     def __init__(self) -> None:
-        self.started = self._last = time.monotonic()
+        self._last = time.monotonic()
         self.seconds: dict[str, float] = {}
 
     def lap(self, phase: str) -> None:
@@ -46,18 +64,30 @@ class Clock:
 
 
 class TokenStats:
-    """Sums over trained response tokens, to be divided by their number at the end of the step."""
+    """Means over the response tokens a step trains on, over all its micro-batches and processes.
 
-    def __init__(self) -> None:
-        self._sums: dict[str, Tensor] = {}
+    Args:
+        names: what `add` is given; the same everywhere, since processes without a micro-batch take part in the sums.
+    """
 
-    def add(self, name: str, value: Tensor) -> None:
-        """Add a scalar; it stays on its device."""
-        self._sums[name] = self._sums.get(name, torch.zeros((), device=value.device, dtype=torch.float64)) + value
+    def __init__(self, names: Iterable[str]) -> None:
+        self._sums: dict[str, float | Tensor] = dict.fromkeys(names, 0.0)
+        self._tokens: float | Tensor = 0.0
+        self._computed = 0.0
 
-    def sum(self, name: str) -> float:
-        """The sum on this process, 0 if nothing was added."""
-        return float(self._sums.get(name, torch.zeros(())))
+    @torch.no_grad()
+    def add(self, mask: Tensor, **values: Tensor) -> None:
+        """Add a micro-batch: the response mask (B, T), and (B, T) values by name. The sums stay on the device."""
+        self._computed += mask.numel()
+        self._tokens = self._tokens + mask.sum()
+        for name in self._sums:
+            self._sums[name] = self._sums[name] + masked_sum(values[name].double(), mask)
+
+    def means(self, session: Session) -> dict[str, float]:
+        """Each name's mean (0 if nothing was trained on), and `padding`. All processes must call this together."""
+        tokens, computed = session.sum(float(self._tokens)), session.sum(self._computed)
+        means = {name: session.sum(float(value)) / max(1.0, tokens) for name, value in self._sums.items()}
+        return means | {"padding": 1 - tokens / computed if computed else 0.0}
 
 
 def response_metrics(samples: Sequence[Sample], verifiers: Sequence[WeightedVerifier]) -> dict[str, float]:
@@ -65,22 +95,49 @@ def response_metrics(samples: Sequence[Sample], verifiers: Sequence[WeightedVeri
     judged = [s.judged for s in samples]
     rewards = [one.scored.reward for one in judged if one.scored.reward is not None]
     correct = [one.scored.correct for one in judged if one.scored.correct is not None]
-    groups = {s.row.group for s in samples}
+    by_group: dict[int, set[float]] = {}
+    for s in samples:
+        given = s.judged.scored.reward
+        by_group.setdefault(s.row.group, set()).update(() if given is None else (given,))
     lengths = [len(s.row.response_ids) for s in samples]
     metrics = {
         "reward": fmean(rewards) if rewards else 0.0,
         "reward_std": pstdev(rewards) if rewards else 0.0,
         "pass_rate": fmean(correct) if correct else 0.0,
         "unjudged": float(len(judged) - len(rewards)),
-        "groups_that_agree": 1 - len({s.row.group for s in samples if s.learns}) / len(groups),
+        "groups_that_agree": fmean(len(distinct) < 2 for distinct in by_group.values()),
         "response_length": fmean(lengths),
         "response_length_max": float(max(lengths)),
         "truncated": fmean(one.rollout.finish_reason == "length" for one in judged),
+        "policy_version": float(judged[0].rollout.version),
     }
     for index, weighted in enumerate(verifiers):
         verdicts = [one.scored.verdicts[index] for one in judged]
-        given = [v.reward for v in verdicts if v.reward is not None]
-        metrics[f"reward/{weighted.name}"] = fmean(given) if given else 0.0
+        numbers = [v.reward for v in verdicts if v.reward is not None]
+        metrics[f"reward/{weighted.name}"] = fmean(numbers) if numbers else 0.0
         for reason, number in Counter(v.reason for v in verdicts).items():
             metrics[f"reason/{weighted.name}/{reason}"] = number / len(judged)
     return metrics
+
+
+def update_metrics(updates: Sequence[Update | None], session: Session) -> dict[str, float]:
+    """What the updates of a step did; None stands for one that had nothing to learn from."""
+    taken = [u for u in updates if u is not None]
+    return {
+        "policy_loss": fmean(u.loss for u in taken) if taken else 0.0,
+        "grad_norm": fmean(u.grad_norm for u in taken) if taken else 0.0,
+        "updates": float(sum(u.applied for u in taken)),
+        "skipped_updates": float(session.skipped),
+        "learning_rate": taken[-1].learning_rate if taken else session.learning_rate,
+    }
+
+
+def time_metrics(clock: Clock, sampled_tokens: int) -> dict[str, float]:
+    """Seconds by phase, and tokens per second."""
+    seconds = sum(clock.seconds.values())
+    return {
+        "tokens_per_second": sampled_tokens / seconds,
+        "sampled_tokens_per_second": sampled_tokens / clock.seconds["sample"],
+        "seconds": seconds,
+        **{f"seconds/{phase}": value for phase, value in clock.seconds.items()},
+    }

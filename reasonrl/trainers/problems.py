@@ -14,10 +14,11 @@ class ProblemStream:
         prompted: all training problems.
         per_step: problems of a step, over all processes.
         seed: of the order.
-        rank, world: this process and how many there are; process r takes every world-th problem of a step.
+        rank, world: this process and how many there are; process r takes every world-th problem of a step, from
+            the r-th on.
 
     Raises:
-        ReasonRLError: there are fewer problems than a step needs, or a step's problems do not divide by processes.
+        ReasonRLError: there are fewer problems than a step needs, or some processes would be left without one.
     """
 
     def __init__(self, prompted: Sequence[Prompted], per_step: int, seed: int, rank: int = 0, world: int = 1) -> None:

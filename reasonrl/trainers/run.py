@@ -1,6 +1,7 @@
 """A run from its config: data, model, engine and scorer put together, then warm start, training and evaluation."""
 
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,8 +9,9 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, gather_object, set_seed
+from accelerate.utils import broadcast_object_list, set_seed
 from rich.console import Console
+from transformers.utils import logging as transformers_logging
 
 from reasonrl import config as run_config
 from reasonrl import store, tasks
@@ -17,32 +19,36 @@ from reasonrl.batch import Row
 from reasonrl.config import GRPOConfig, RunConfig, SFTConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation import report as reports
-from reasonrl.evaluation.evaluate import Prompted, evaluate
+from reasonrl.evaluation.evaluate import Judged, Prompted, evaluate
 from reasonrl.evaluation.prepare import make_engine, to_sampling, with_prompts
 from reasonrl.evaluation.report import Report
 from reasonrl.models.forward import can_share_prompt
 from reasonrl.models.load import Policy, load_policy, reference_of, save_policy
-from reasonrl.models.prompt import check_length, prompt_ids, response_ids
+from reasonrl.models.prompt import prompt_ids, response_ids
 from reasonrl.rollout.engine import Engine, Sampling
-from reasonrl.scoring import Scorer, WeightedVerifier
+from reasonrl.scoring import Scorer, WeightedVerifier, check_unjudged
 from reasonrl.scoring.resolve import check_problems, resolve
 from reasonrl.tasks import Task
 from reasonrl.tracking import Tracker
 from reasonrl.trainers.grpo import GRPO, train_grpo
 from reasonrl.trainers.problems import ProblemStream
-from reasonrl.trainers.session import Session
+from reasonrl.trainers.session import Session, gather
 from reasonrl.trainers.sft import train_sft
-from reasonrl.types import Problem
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a run is made of, once everything is loaded."""
+    """What a run is made of, once everything is loaded.
+
+    Attributes:
+        problems: the training problems of each step; None where the algorithm is supervised.
+        held_out: the problems of the evaluations, all of them on every process.
+    """
 
     config: RunConfig
     folder: Path
     task: Task
-    train: list[Problem]
+    problems: ProblemStream | None
     held_out: list[Prompted]
     verifiers: tuple[WeightedVerifier, ...]
     policy: Policy
@@ -63,44 +69,48 @@ def train(config: RunConfig, console: Console) -> Path:
         ReasonRLError: a fault in config, data, model or plugins, found as far as possible before anything costs time.
     """
     started = time.monotonic()
+    transformers_logging.disable_progress_bar()  # its bars would break up ours
+    with ExitStack() as stack:
+        parts = load_parts(config, console, stack)
+        before, after = run_phases(parts)
+        if parts.accelerator.is_main_process:
+            show_result(parts, before, after, time.monotonic() - started)
+        parts.accelerator.wait_for_everyone()
+    if parts.accelerator.num_processes > 1:
+        parts.accelerator.end_training()
+    return parts.folder
+
+
+def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
+    """Load everything a run needs; what must be closed is left to `stack`."""
     task, verifiers, sampling = resolve_task(config)
     train_problems, held_out = task.problems("train"), task.problems("eval")[: config.evaluation.rows]
     check_problems(verifiers, [*train_problems, *held_out])
-    with ExitStack() as stack:
-        accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
-        set_seed(config.seed)
-        folder = make_folder(config, accelerator)
-        scorer = stack.enter_context(
-            Scorer(verifiers, workers=config.verification.workers, deadline=config.verification.deadline)
+    accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
+    set_seed(config.seed)
+    scorer = stack.enter_context(
+        Scorer(verifiers, workers=config.verification.workers, deadline=config.verification.deadline)
+    )
+    policy = load_policy(config.model, config.seed)
+    policy.model.to(accelerator.device).eval()
+    engine = make_engine(policy, config.engine.max_batch, accelerator.autocast)
+    stack.callback(engine.close)
+    problems = None
+    if isinstance(config.algorithm, GRPOConfig):
+        problems = ProblemStream(
+            with_prompts(train_problems, policy, sampling.max_tokens),
+            config.algorithm.problems_per_step,
+            config.seed,
+            accelerator.process_index,
+            accelerator.num_processes,
         )
-        tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
-        stack.callback(tracker.close)
-        policy = load_policy(config.model, config.seed)
-        policy.model.to(accelerator.device)
-        engine = make_engine(policy, config.engine.max_batch, accelerator.autocast)
-        stack.callback(engine.close)
-        parts = Parts(
-            config=config,
-            folder=folder,
-            task=task,
-            train=train_problems,
-            held_out=with_prompts(held_out, policy, sampling.max_tokens),
-            verifiers=verifiers,
-            policy=policy,
-            accelerator=accelerator,
-            engine=engine,
-            sampling=sampling,
-            scorer=scorer,
-            tracker=tracker,
-        )
-        before, after = run_phases(parts)
-        if accelerator.is_main_process:
-            save_policy(policy, folder / "final")
-            show_result(parts, before, after, time.monotonic() - started)
-        accelerator.wait_for_everyone()
-    if accelerator.num_processes > 1:
-        accelerator.end_training()
-    return folder
+    prompted = with_prompts(held_out, policy, sampling.max_tokens)
+    folder = make_folder(config, accelerator)  # only now: a run that could not begin leaves no folder behind
+    tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
+    stack.callback(tracker.close)
+    return Parts(
+        config, folder, task, problems, prompted, verifiers, policy, accelerator, engine, sampling, scorer, tracker
+    )
 
 
 def run_phases(parts: Parts) -> tuple[Report, Report]:
@@ -108,14 +118,15 @@ def run_phases(parts: Parts) -> tuple[Report, Report]:
     config = parts.config
     if config.warm_start is not None:
         run_sft(parts, config.warm_start, "warm start")
-        parts.engine.sync(parts.policy.model.named_parameters(), version=0)
     before = run_evaluation(parts, "before", step=0)
     algorithm = config.algorithm
     if isinstance(algorithm, SFTConfig):
-        run_sft(parts, algorithm, "sft")
-        parts.engine.sync(parts.policy.model.named_parameters(), version=algorithm.steps)
+        run_sft(parts, algorithm, "sft", after_step=partial(evaluate_between, parts))
     else:
-        run_grpo(parts, algorithm)
+        assert parts.problems is not None
+        run_grpo(parts, algorithm, parts.problems)
+    if parts.accelerator.is_main_process:
+        save_policy(parts.policy, parts.folder / "final")  # before anything else can fail
     return before, run_evaluation(parts, "after", step=algorithm.steps)
 
 
@@ -126,7 +137,7 @@ def resolve_task(config: RunConfig) -> tuple[Task, tuple[WeightedVerifier, ...],
         ReasonRLError: no such task, or a sampling that training cannot account for.
     """
     task = tasks.load(config.task.name, config.task.data_files)
-    sampling = to_sampling(config.sampling or task.sampling)
+    sampling = to_sampling(task.sampling, config.sampling)
     if isinstance(config.algorithm, GRPOConfig):
         if sampling.temperature == 0:
             raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")
@@ -150,29 +161,42 @@ def make_folder(config: RunConfig, accelerator: Accelerator) -> Path:
     return Path(name[0])
 
 
-def run_sft(parts: Parts, config: SFTConfig, phase: str) -> None:
+def run_sft(parts: Parts, config: SFTConfig, phase: str, after_step: Callable[[int], None] = lambda step: None) -> None:
     """Supervised fine-tuning on the task's demonstrations."""
-    policy, eos = parts.policy, parts.policy.eos_ids[0]
-    rows = [
-        Row(prompt_ids(problem.prompt, policy.tokenizer), response_ids(text, policy.tokenizer, eos), group=index)
-        for index, (problem, text) in enumerate(parts.task.demonstrations())
-    ]
-    for row in rows:
-        check_length(f"of demonstration {row.group}", len(row.prompt_ids), len(row.response_ids), policy.max_positions)
-    session = Session(policy.model, parts.accelerator, config.optimizer, config.steps)
+    session = Session(parts.policy.model, parts.accelerator, config.optimizer, config.steps)
     with parts.tracker.phase(phase, config.steps):
         train_sft(
             config,
-            rows,
-            policy,
+            demonstrations(parts.task, parts.policy),
+            parts.policy,
             session,
             parts.tracker,
             logits_chunk=parts.config.model.logits_chunk,
             seed=parts.config.seed,
+            after_step=after_step,
         )
 
 
-def run_grpo(parts: Parts, config: GRPOConfig) -> None:
+def demonstrations(task: Task, policy: Policy) -> list[Row]:
+    """The task's demonstrations as token ids.
+
+    Raises:
+        ReasonRLError: there are none, or one does not fit the model.
+    """
+    rows = []
+    for index, (problem, text) in enumerate(task.demonstrations()):
+        ids = prompt_ids(problem.prompt, policy.tokenizer), response_ids(text, policy.tokenizer, policy.eos_ids[0])
+        tokens = sum(map(len, ids))
+        if policy.max_positions is not None and tokens > policy.max_positions:
+            raise ReasonRLError(
+                f"problem {problem.id}: prompt and demonstration have {tokens} tokens together, the model takes "
+                f"{policy.max_positions}; leave the demonstration out"
+            )
+        rows.append(Row(*ids, group=index))
+    return rows
+
+
+def run_grpo(parts: Parts, config: GRPOConfig, problems: ProblemStream) -> None:
     """GRPO on the task's training problems."""
     accelerator, policy, seed = parts.accelerator, parts.policy, parts.config.seed
     run = GRPO(
@@ -181,13 +205,7 @@ def run_grpo(parts: Parts, config: GRPOConfig) -> None:
         reference=reference_of(policy.model) if config.kl.coefficient > 0 else None,
         share_prompt=parts.config.model.share_prompt and can_share_prompt(policy.model),
         logits_chunk=parts.config.model.logits_chunk,
-        problems=ProblemStream(
-            with_prompts(parts.train, policy, parts.sampling.max_tokens),
-            config.problems_per_step,
-            seed,
-            accelerator.process_index,
-            accelerator.num_processes,
-        ),
+        problems=problems,
         engine=parts.engine,
         sampling=parts.sampling,
         scorer=parts.scorer,
@@ -211,14 +229,20 @@ def evaluate_between(parts: Parts, step: int) -> None:
 
 
 def run_evaluation(parts: Parts, name: str, *, step: int) -> Report:
-    """pass@k on the held-out problems, spread over the processes; written to eval/NAME.json and eval/NAME.parquet."""
+    """pass@k on the held-out problems after `step` steps, spread over the processes.
+
+    It is written to eval/NAME.json, and its responses to eval/NAME.parquet.
+
+    Raises:
+        ReasonRLError: too many responses could not be judged; report and responses are written all the same.
+    """
     accelerator, settings = parts.accelerator, parts.config.evaluation
+    parts.engine.sync(parts.policy.model.named_parameters(), version=step)
     local = parts.held_out[accelerator.process_index :: accelerator.num_processes]
     found = evaluate(
         local, parts.engine, parts.scorer, parts.sampling, samples=settings.samples, seed=parts.config.seed
     )
-    if accelerator.num_processes > 1:
-        found = replace(found, greedy=gather_object(found.greedy), sampled=gather_object(found.sampled))
+    found = replace(found, greedy=gather_judged(parts, found.greedy), sampled=gather_judged(parts, found.sampled))
     report = reports.report(
         found, task=parts.task.config.name, model=str(parts.folder), seed=parts.config.seed, k=settings.k
     )
@@ -226,7 +250,16 @@ def run_evaluation(parts: Parts, name: str, *, step: int) -> Report:
         folder = parts.folder / "eval"
         reports.save(report, folder / f"{name}.json")
         store.write(folder / f"{name}.parquet", found.records(parts.verifiers, step=step))
+    for judged in (found.greedy, found.sampled):
+        scored = {(one.problem.id, one.rollout.sample): one.scored for one in judged}
+        check_unjudged(scored, parts.verifiers, parts.config.verification.max_unjudged)
     return report
+
+
+def gather_judged(parts: Parts, judged: Sequence[Judged]) -> list[Judged]:
+    """The responses of all processes in the order of the held-out problems, however many processes there are."""
+    order = {one.problem.id: index for index, one in enumerate(parts.held_out)}
+    return sorted(gather(parts.accelerator, judged), key=lambda one: (order[one.problem.id], one.rollout.sample))
 
 
 def show_result(parts: Parts, before: Report, after: Report, seconds: float) -> None:

@@ -14,7 +14,6 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
 
 from reasonrl.config import OptimizerConfig
 from reasonrl.errors import ReasonRLError
@@ -43,16 +42,24 @@ class Session:
     """A model, its optimiser and schedule, and the processes it is trained on.
 
     Args:
-        model: the trained model, on the accelerator's device.
+        model: the trained model, on the accelerator's device, in evaluation mode, its parameters the same everywhere.
         accelerator: device, mixed precision and processes.
         config: optimiser, schedule, clipping.
         updates: optimiser steps of the whole training, for the schedule.
+
+    Attributes:
+        done: updates so far, those included that were skipped or had nothing to learn from.
+        skipped: updates that were not finite.
     """
 
     def __init__(self, model: Any, accelerator: Accelerator, config: OptimizerConfig, updates: int) -> None:
         self.model = model
         self.accelerator = accelerator
         self.config = config
+        self.updates = updates
+        self.done = 0
+        self.skipped = 0
+        self._skipped_in_a_row = 0
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(
             self.parameters,
@@ -61,15 +68,11 @@ class Session:
             eps=config.epsilon,
             weight_decay=config.weight_decay,
         )
-        self.schedule = LambdaLR(self.optimizer, lambda done: rate_factor(done, updates, config))
-        self.skipped = 0
-        self._skipped_in_a_row = 0
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next optimiser step."""
-        rate: float = self.schedule.get_last_lr()[0]
-        return rate
+        """The rate of the next update."""
+        return self.config.learning_rate * rate_factor(self.done, self.updates, self.config)
 
     def update(self, losses: Iterable[Tensor]) -> Update:
         """Backward each micro-batch's share of the loss as it comes, sum gradients over processes, step.
@@ -79,27 +82,24 @@ class Session:
         Raises:
             ReasonRLError: `max_nonfinite` updates in a row had a non-finite loss or gradient.
         """
-        shares = []
-        for loss in losses:
-            self.accelerator.backward(loss)
-            shares.append(float(loss.detach()))
-        loss_value = self.sum(sum(shares))
+        loss = self.sum(self._backward(losses))
         self._sum_gradients()
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm))
+        # Loss and gradient are sums over processes: what is not finite on one is not finite on all, and all skip.
+        finite = math.isfinite(loss) and math.isfinite(norm)
         rate = self.learning_rate
-        finite = math.isfinite(loss_value) and math.isfinite(norm)
         if finite:
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.advance()
-        self._count(finite, loss_value, norm)
-        return Update(loss=loss_value, grad_norm=norm, learning_rate=rate, applied=finite)
+        self.done += 1
+        self._count(finite, loss, norm)
+        return Update(loss=loss, grad_norm=norm, learning_rate=rate, applied=finite)
 
-    def advance(self) -> None:
-        """Move the schedule on by one update (also where there was nothing to learn from)."""
-        # The scheduler warns when it is stepped before the optimiser, which a skipped first update does rightly.
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]
-        self.schedule.step()
+    def pass_over(self) -> None:
+        """Move the schedule on past an update that has nothing to learn from."""
+        self.done += 1
 
     def sum(self, value: float) -> float:
         """The sum of a number over all processes (float64)."""
@@ -109,19 +109,26 @@ class Session:
         total: Tensor = self.accelerator.reduce(tensor, reduction="sum")
         return total.item()
 
-    def gather(self, items: Sequence[Item]) -> list[Item]:
-        """The items of all processes, on all of them."""
-        if self.accelerator.num_processes == 1:
-            return list(items)
-        gathered: list[Item] = gather_object(list(items))
-        return gathered
+    def _backward(self, losses: Iterable[Tensor]) -> float:
+        """Accumulate this process's gradients; its share of the loss."""
+        # transformers checkpoints activations in training mode only, and in that mode without a KV cache, which the
+        # sampler needs. The modes differ in nothing else: dropout is off.
+        self.model.train(bool(getattr(self.model, "is_gradient_checkpointing", False)))
+        total = 0.0
+        for loss in losses:
+            self.accelerator.backward(loss)
+            total += loss.item()
+        self.model.eval()
+        return total
 
     def _sum_gradients(self) -> None:
-        if self.accelerator.num_processes == 1:
-            return
         for parameter in self.parameters:
+            # A parameter without a gradient is left alone by AdamW, one with gradient 0 decays: a process that has
+            # nothing to learn from must not differ from the others, nor one process from two.
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
+        if self.accelerator.num_processes == 1:
+            return
         flat = torch.cat([p.grad.flatten() for p in self.parameters if p.grad is not None])
         flat = self.accelerator.reduce(flat, reduction="sum")
         for parameter, part in zip(self.parameters, flat.split([p.numel() for p in self.parameters]), strict=True):
@@ -137,10 +144,19 @@ class Session:
             )
 
 
+def gather(accelerator: Accelerator, items: Sequence[Item]) -> list[Item]:
+    """The items of all processes, on all of them, process by process."""
+    if accelerator.num_processes == 1:
+        return list(items)
+    gathered: list[Item] = gather_object(list(items))
+    return gathered
+
+
 def rate_factor(done: int, updates: int, config: OptimizerConfig) -> float:
     """The share of the peak learning rate after `done` of `updates` optimiser steps.
 
-    Linear warm-up over `warmup_steps` (the first step already learns), then the schedule down to `final_ratio`.
+    Linear warm-up over `warmup_steps` (the first step already learns), then the schedule down to `final_ratio`, which
+    it would reach with the step after the last: no step is wasted on a rate of 0.
     """
     if done < config.warmup_steps:
         return (done + 1) / (config.warmup_steps + 1)

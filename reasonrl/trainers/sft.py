@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from torch import Tensor
 
@@ -24,6 +24,7 @@ def train_sft(
     *,
     logits_chunk: int,
     seed: int,
+    after_step: Callable[[int], None] = lambda step: None,
 ) -> None:
     """Minimise −log π(response | prompt), the mean over all response tokens of the step's global batch.
 
@@ -33,6 +34,10 @@ def train_sft(
         policy, session, tracker: what is trained, how, and where it is logged.
         logits_chunk: see `models.logprobs`.
         seed: of the order of demonstrations.
+        after_step: called with the number of each finished step.
+
+    Raises:
+        ReasonRLError: too many updates in a row were not finite.
     """
     rank, world = session.accelerator.process_index, session.accelerator.num_processes
     for step in range(1, config.steps + 1):
@@ -53,6 +58,7 @@ def train_sft(
                 "seconds": seconds,
             },
         )
+        after_step(step)
 
 
 def losses(

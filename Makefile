@@ -1,0 +1,39 @@
+# Every target makes the environment first if need be. PYTHON=python3.12 picks another interpreter.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+# One thread for each process: several processes share the cores, and OpenMP threads that wait for each other spin.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: quickstart install test check lint smollm clean
+
+quickstart: install            ## train on arithmetic and see pass@k rise: minutes on two CPU cores
+	$(BIN)/reasonrl train configs/quickstart.yaml
+
+install: .venv/installed       ## the environment alone, in .venv
+
+test: .venv/installed-dev      ## the test suite
+	$(BIN)/python -m pytest
+
+check: lint test               ## what must be green before landing
+
+lint: .venv/installed-dev      ## style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "reasonrl needs Python 3.11 or newer; say make PYTHON=…")'
+	$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) install -c constraints.txt -e .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(PIP) install -c constraints.txt -e '.[dev,gguf]' ./examples/palindrome_verifier
+	touch $@
+
+clean:                         ## remove the environment and caches, never runs
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,140 @@
+"""What tests of training share: a tiny policy, responses with rewards set by hand, a GRPO run around them."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from rich.console import Console
+from torch import Tensor
+
+from reasonrl.config import GRPOConfig, ModelConfig, OptimizerConfig, TinyModelConfig
+from reasonrl.evaluation.evaluate import Judged
+from reasonrl.evaluation.prepare import make_engine
+from reasonrl.models.load import Policy, load_policy
+from reasonrl.plugins import VerifierSource
+from reasonrl.rollout.engine import Engine, Sampling
+from reasonrl.scoring import Scored
+from reasonrl.trainers.grpo import GRPO
+from reasonrl.trainers.session import Session
+from reasonrl.types import FinishReason, Problem, Rollout
+from reasonrl.verifier import Verdict, Verifier
+
+ROOT = Path(__file__).parents[1]
+DEBUG = str(ROOT / "configs" / "debug" / "grpo.yaml")
+CHARACTERS = "0123456789+=,:"
+NO_CLIPPING = OptimizerConfig(learning_rate=1e-3, max_grad_norm=1e9)
+
+
+def tiny_policy(seed: int = 0, *, scale: float = 8.0, **model: Any) -> Policy:
+    """A Llama of two layers, its weights scaled up from their initial 0.02 so that its distributions are not flat."""
+    tiny = TinyModelConfig(
+        characters=CHARACTERS, hidden_size=16, intermediate_size=24, layers=2, heads=2, max_positions=48
+    )
+    policy = load_policy(ModelConfig(tiny=tiny, **model), seed)
+    with torch.no_grad():
+        for name, parameter in policy.model.named_parameters():
+            if "norm" not in name:
+                parameter.mul_(scale)
+    policy.model.eval()
+    return policy
+
+
+def accelerator(precision: str = "no") -> Accelerator:
+    """An accelerator on the CPU, whatever precision an earlier test asked for."""
+    reset_accelerate()
+    return Accelerator(mixed_precision=precision, cpu=True)
+
+
+def reset_accelerate() -> None:
+    """accelerate keeps the precision of the first accelerator for the whole process; forget it."""
+    AcceleratorState._reset_state()
+
+
+def judged(
+    position: int,
+    sample: int,
+    response_ids: Sequence[int],
+    reward: float | None,
+    *,
+    logprobs: Sequence[float] | None = None,
+    finish_reason: FinishReason = "stop",
+) -> Judged:
+    """A response to the problem at a position of the batch; the prompt's length depends on the position."""
+    prompt_ids = tuple(3 + (5 * position + k) % 14 for k in range(2 + position % 3))
+    rollout = Rollout(
+        problem_id=f"p{position}",
+        sample=sample,
+        prompt_ids=prompt_ids,
+        response_ids=tuple(response_ids),
+        logprobs=tuple(logprobs) if logprobs is not None else (-1.0,) * len(response_ids),
+        text="",
+        finish_reason=finish_reason,
+        version=0,
+        seed=0,
+    )
+    verdict = Verdict(reward, "error" if reward is None else "given")
+    correct = None if reward is None else reward >= 1
+    return Judged(Problem(f"p{position}", "", None), rollout, Scored((verdict,), reward, correct))
+
+
+def grpo_run(
+    config: GRPOConfig, policy: Policy, *, reference: Any = None, max_tokens: int = 8, temperature: float = 1.0,
+    session: Session | None = None, **parts: Any,
+) -> GRPO:  # fmt: skip
+    """A GRPO run for tests that call its parts; what they do not use is None."""
+    given: dict[str, Any] = {
+        "share_prompt": True, "logits_chunk": 2**26, "problems": None, "engine": None, "scorer": None,
+        "verifiers": (), "max_unjudged": 1.0, "tracker": None, "rollouts": None, "seed": 0,
+    }  # fmt: skip
+    return GRPO(
+        config=config,
+        policy=policy,
+        reference=reference,
+        sampling=Sampling(temperature=temperature, max_tokens=max_tokens),
+        session=session or Session(policy.model, accelerator(), config.optimizer, 100),
+        **(given | parts),
+    )
+
+
+def engine_of(policy: Policy) -> Engine:
+    return make_engine(policy, 64)
+
+
+@contextmanager
+def kept_gradients(session: Session) -> Iterator[dict[str, Tensor]]:
+    """The gradients of the updates inside, by parameter; those of the last one, after clipping."""
+    kept: dict[str, Tensor] = {}
+
+    def keep(*_: Any) -> None:
+        kept.update({n: p.grad.clone() for n, p in session.model.named_parameters() if p.grad is not None})
+
+    hook = session.optimizer.register_step_pre_hook(keep)
+    try:
+        yield kept
+    finally:
+        hook.remove()
+
+
+def weights_of(model: Any) -> dict[str, Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def relative_difference(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> float:
+    """The largest over parameters of ‖a − b‖ / ‖b‖, a norm of all parameters taken where b's own is tiny."""
+    assert first.keys() == second.keys()
+    overall = torch.stack([b.norm() for b in second.values()]).max()
+    return max(float((first[n] - b).norm() / max(b.norm(), 1e-3 * overall)) for n, b in second.items())
+
+
+def offered(verifier: type[Verifier]) -> Mapping[str, VerifierSource]:
+    """A verifier as a plugin would offer it: for `monkeypatch.setitem(installed().verifiers, …)`."""
+    return {verifier.name: VerifierSource(verifier, "test", "test", "1.0")}
+
+
+def silent() -> Console:
+    return Console(file=io.StringIO(), width=120)

@@ -1,0 +1,183 @@
+"""Rows from files of every form, from the hub where it answers, and quick words of advice where it does not."""
+
+import gzip
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import huggingface_hub
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reasonrl import ReasonRLError, datafiles
+from reasonrl.datafiles import DatasetConfig, load_rows
+
+ROWS = [{"question": "Wie viele, bitte?", "answer": "1,080"}, {"question": 'a "b"\nc', "answer": "2 × 3"}]
+TASK = Path("task.yaml")
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def csv(rows: list[dict[str, Any]]) -> bytes:
+    quoted = [",".join('"' + value.replace('"', '""') + '"' for value in row.values()) for row in rows]
+    return "\n".join([",".join(rows[0]), *quoted, ""]).encode()
+
+
+def parquet(rows: list[dict[str, Any]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+FORMS = {
+    "a.jsonl": lines(ROWS),
+    "a.jsonl.gz": gzip.compress(lines(ROWS)),
+    "a.json": json.dumps(ROWS).encode(),
+    "a.json.gz": gzip.compress(json.dumps(ROWS).encode()),
+    "a.csv": csv(ROWS),
+    "a.csv.gz": gzip.compress(csv(ROWS)),
+    "a.parquet": parquet(ROWS),
+    "A.JSONL": lines(ROWS),
+}
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return load_rows(DatasetConfig(data_files={"eval": str(path)}), "eval", TASK)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_gives_the_same_rows(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(FORMS[name])
+    assert rows_of(tmp_path / name) == ROWS
+
+
+def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(ROWS))
+    assert rows_of(tmp_path / "a.jsonl") == ROWS
+    (tmp_path / "a.jsonl").write_bytes(lines(ROWS[:1]))
+    assert rows_of(tmp_path / "a.jsonl") == ROWS[:1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.txt", b"x", r"task.yaml: data_files.eval: .*a.txt ends in none of .json, .jsonl, "),
+        ("a.parquet.gz", b"x", "ends in none of"),
+        ("a.jsonl", b'{"a": 1}\n{"a": \n', "task.yaml: cannot load .*a.jsonl: JSON parse error.*row 1"),
+        ("a.jsonl.gz", b"nope", "cannot load .*a.jsonl.gz: Not a gzipped file"),
+        ("a.parquet", b"nope", "cannot load .*a.parquet: Parquet file size is 4 bytes"),
+        ("a.csv", b"", "cannot load .*a.csv: No columns to parse"),
+        ("a.csv", b"a,b\n\xe9,1\n", "cannot load .*a.csv: 'utf-8' codec can't decode"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(
+    tmp_path: Path, name: str, content: bytes, expected: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ReasonRLError, match=expected):
+        rows_of(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.jsonl", b""), ("a.json", b""), ("a.json", b"[]"), ("a.csv", b"a,b\n")]
+)
+def test_a_file_without_rows_gives_none(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert rows_of(tmp_path / name) == []
+
+
+def test_a_file_that_is_not_there_says_where_it_was_looked_for() -> None:
+    with pytest.raises(ReasonRLError, match=rf"there is no file nope.json \(looked for in {Path.cwd()}\)"):
+        rows_of(Path("nope.json"))
+
+
+def test_a_split_without_a_file_or_a_name_is_named() -> None:
+    with pytest.raises(ReasonRLError, match=r"dataset\.data_files has no file for the 'train' split; add train: FILE"):
+        load_rows(DatasetConfig(data_files={"eval": "a.json"}), "train", TASK)
+    with pytest.raises(ReasonRLError, match=r"dataset\.splits names no 'train' split of a/b; add train: NAME"):
+        load_rows(DatasetConfig(hub="a/b", splits={"eval": "test"}), "train", TASK)
+
+
+# The hub
+
+
+def test_offline_the_error_says_which_files_to_give_and_is_quick() -> None:
+    datasets.load_dataset  # noqa: B018  the import is not what is timed
+    started = time.monotonic()
+    with pytest.raises(ReasonRLError) as caught:
+        load_rows(DatasetConfig(hub="openai/gsm8k", config="main"), "eval", TASK)
+    assert time.monotonic() - started < 3
+    message = str(caught.value)
+    assert message.startswith("task.yaml: the hub cannot be reached, and openai/gsm8k has not been loaded")
+    for cure in ("dataset.data_files.eval", "`task.data_files.eval=FILE`", "`--data FILE`"):
+        assert cure in message
+    with pytest.raises(ReasonRLError) as caught:
+        load_rows(DatasetConfig(hub="openai/gsm8k"), "train", TASK)
+    assert "`--data FILE`" not in str(caught.value)
+
+
+@pytest.fixture
+def online(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """As on a machine where nothing says that it is offline."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    yield monkeypatch
+    huggingface_hub.close_session()
+
+
+def test_a_hub_that_does_not_answer_costs_one_short_request(
+    online: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    online.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")  # discard: nothing listens there
+    started = time.monotonic()
+    with caplog.at_level(logging.WARNING), pytest.raises(ReasonRLError, match="the hub cannot be reached"):
+        load_rows(DatasetConfig(hub="openai/gsm8k", config="main"), "train", TASK)
+    assert time.monotonic() - started < 10
+    assert "Retrying" not in caplog.text
+    # and the libraries are as they were
+    assert (datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE) == (False, False)
+
+
+def test_where_the_hub_answers_its_own_error_is_shown(online: pytest.MonkeyPatch) -> None:
+    def refuses(**source: Any) -> Any:
+        assert not datasets.config.HF_HUB_OFFLINE
+        raise datasets.exceptions.DatasetNotFoundError(f"{source['path']} is gated")
+
+    online.setattr(datafiles, "_hub_answers", lambda: True)
+    online.setattr(datasets, "load_dataset", refuses)
+    with pytest.raises(ReasonRLError, match=r"task\.yaml: cannot load a/b: a/b is gated"):
+        load_rows(DatasetConfig(hub="a/b"), "train", TASK)
+
+
+def test_the_hub_is_asked_for_the_pinned_revision_and_the_name_of_the_split(online: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def load_dataset(**source: Any) -> Any:
+        asked.append(source)
+        return [{"a": 1}]
+
+    online.setattr(datafiles, "_hub_answers", lambda: True)
+    online.setattr(datasets, "load_dataset", load_dataset)
+    config = DatasetConfig(hub="a/b", config="c", revision="abc", splits={"eval": "validation"})
+    assert load_rows(config, "eval", TASK) == [{"a": 1}]
+    assert asked == [{"path": "a/b", "name": "c", "split": "validation", "revision": "abc"}]
+
+
+def test_without_an_answer_the_cache_is_still_looked_into(online: pytest.MonkeyPatch) -> None:
+    def cached(**source: Any) -> Any:
+        assert datasets.config.HF_HUB_OFFLINE
+        assert huggingface_hub.constants.HF_HUB_OFFLINE
+        return [{"a": 1}]
+
+    online.setattr(datafiles, "_hub_answers", lambda: False)
+    online.setattr(datasets, "load_dataset", cached)
+    assert load_rows(DatasetConfig(hub="a/b"), "eval", TASK) == [{"a": 1}]
+    assert not datasets.config.HF_HUB_OFFLINE

@@ -1,0 +1,76 @@
+"""Supervised fine-tuning: the plain cross-entropy of response tokens, in whatever micro-batches."""
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_runs import NO_CLIPPING, accelerator, kept_gradients, relative_difference, silent, tiny_policy
+from torch import Tensor
+
+from reasonrl.batch import Row
+from reasonrl.config import SFTConfig
+from reasonrl.models.load import Policy
+from reasonrl.tracking import Tracker
+from reasonrl.trainers.session import Session
+from reasonrl.trainers.sft import batch_indices, train_sft
+
+
+def demonstrations() -> list[Row]:
+    draw = random.Random(0)
+
+    def ids(low: int, high: int) -> tuple[int, ...]:
+        return tuple(draw.randrange(3, 17) for _ in range(draw.randint(low, high)))
+
+    return [Row(ids(1, 5), ids(1, 8), group=index) for index in range(6)]
+
+
+def trained(path: Path, policy: Policy, **settings: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The last line of metrics, and the gradients of the last update."""
+    config = SFTConfig.model_validate({"steps": 1, "batch_size": 6, "optimizer": NO_CLIPPING} | settings)
+    session = Session(policy.model, accelerator(), config.optimizer, config.steps)
+    tracker = Tracker(path, silent())
+    with kept_gradients(session) as gradients:
+        train_sft(config, demonstrations(), policy, session, tracker, logits_chunk=2**26, seed=0)
+    tracker.close()
+    return json.loads(path.read_text().splitlines()[-1]), gradients
+
+
+@pytest.mark.parametrize("micro_batch_tokens", [1, 20, 10_000])
+def test_loss_and_gradient_are_those_of_one_by_one_cross_entropy(tmp_path: Path, micro_batch_tokens: int) -> None:
+    policy = tiny_policy()
+    rows = demonstrations()
+    total = torch.zeros(())
+    for row in rows:
+        logits = policy.model(input_ids=torch.tensor([row.prompt_ids + row.response_ids])).logits[0]
+        scores = logits[len(row.prompt_ids) - 1 : -1]
+        total = total + torch.nn.functional.cross_entropy(scores, torch.tensor(row.response_ids), reduction="sum")
+    mean = total / sum(len(row.response_ids) for row in rows)
+    mean.backward()  # type: ignore[no-untyped-call]
+    expected = {n: p.grad.clone() for n, p in policy.model.named_parameters()}
+    policy.model.zero_grad()
+    metrics, gradients = trained(tmp_path / "m.jsonl", policy, micro_batch_tokens=micro_batch_tokens)
+    assert metrics["loss"] == pytest.approx(mean.item(), rel=1e-5)
+    assert relative_difference(gradients, expected) < 1e-5
+
+
+def test_it_learns_its_demonstrations(tmp_path: Path) -> None:
+    metrics, _ = trained(tmp_path / "m.jsonl", tiny_policy(scale=1.0), steps=60, optimizer={"learning_rate": 0.02})
+    lines = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == list(range(1, 61))
+    assert lines[0]["loss"] > 2.5
+    assert metrics["loss"] < 0.7
+
+
+def test_every_epoch_takes_every_demonstration_once() -> None:
+    taken = [i for step in range(1, 6) for i in batch_indices(5, 3, step, seed=0)]  # 15: three epochs of five
+    assert Counter(taken) == dict.fromkeys(range(5), 3)
+    assert sorted(taken[:5]) == sorted(taken[5:10]) == list(range(5))
+    assert taken[:5] != taken[5:10]
+
+
+def test_a_batch_larger_than_the_data_takes_some_twice() -> None:
+    assert Counter(batch_indices(2, 5, 1, seed=0)).most_common()[0][1] == 3

@@ -1,0 +1,357 @@
+"""Whole runs: `reasonrl train` on the debug config, what it leaves behind, and that it learns."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from small_runs import DEBUG, offered, reset_accelerate, silent
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from typer.testing import CliRunner, Result
+
+from reasonrl import Problem, ReasonRLError, Response, Verdict, Verifier, config, store
+from reasonrl.cli.main import app
+from reasonrl.models.load import load_policy, reference_of
+from reasonrl.models.logprobs import response_logprobs
+from reasonrl.plugins import installed
+from reasonrl.trainers import grpo, run
+
+TIMED = ("seconds", "tokens_per_second", "sampled_tokens_per_second")
+SMALL = ("warm_start=null", "evaluation.rows=1", "evaluation.samples=1", "evaluation.k=[1]", "evaluation.every=0")
+
+
+def reasonrl_train(*overrides: str) -> Result:
+    result = CliRunner().invoke(app, ["train", DEBUG, *overrides], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def metrics(folder: Path, phase: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "phase"} for line in lines if line["phase"] == phase]
+
+
+def untimed(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if not name.startswith(TIMED)}
+
+
+@pytest.fixture(autouse=True)
+def _precision() -> Iterator[None]:
+    """Each run may ask accelerate for another precision."""
+    reset_accelerate()
+    yield
+    reset_accelerate()
+
+
+@pytest.fixture(scope="module")
+def output_and_folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
+    """The same command twice."""
+    runs = tmp_path_factory.mktemp("runs")
+    outputs = [reasonrl_train(f"runs={runs}", "evaluation.rows=5").output for _ in range(2)]
+    return outputs[0], runs / "debug-grpo", runs / "debug-grpo-2"
+
+
+@pytest.fixture(scope="module")
+def folder(output_and_folders: tuple[str, Path, Path]) -> Path:
+    return output_and_folders[1]
+
+
+def test_it_says_where_everything_lies_and_shows_no_bars_but_ours(output_and_folders: tuple[str, Path, Path]) -> None:
+    output, folder, _ = output_and_folders
+    lines = "".join(output.split())  # paths may be wrapped
+    assert all(str(folder / name) in lines for name in ("rollouts", "final"))
+    assert "before" in output
+    assert "pass@2" in output
+    assert "shards" not in output
+    assert "it/s" not in output
+
+
+def test_the_resolved_config_loads_back(folder: Path) -> None:
+    expected = config.load(DEBUG, [f"runs={folder.parent}", "evaluation.rows=5"])
+    assert config.load(str(folder / "config.yaml")) == expected
+    assert expected.evaluation.rows == 5
+
+
+GRPO_KEYS = {
+    "step", "reward", "reward_std", "pass_rate", "unjudged", "groups_that_agree", "response_length",
+    "response_length_max", "truncated", "policy_version", "reward/arithmetic_steps", "reward/length", "kl", "approx_kl",
+    "clip_fraction", "entropy", "padding", "policy_loss", "grad_norm", "updates", "skipped_updates", "learning_rate",
+    "tokens_per_second", "sampled_tokens_per_second", "seconds", "seconds/sample", "seconds/advantages",
+    "seconds/update", "seconds/sync", "seconds/store",
+}  # fmt: skip
+
+
+def test_metrics_have_a_line_a_step_and_every_number_is_finite(folder: Path) -> None:
+    lines = metrics(folder, "grpo")
+    assert [line["step"] for line in lines] == [1, 2, 3]
+    for line in lines:
+        assert {key for key in line if not key.startswith("reason/")} == GRPO_KEYS
+        assert any(key.startswith("reason/arithmetic_steps/") for key in line)
+        assert all(math.isfinite(value) for value in line.values())
+    assert [line["policy_version"] for line in lines] == [0, 1, 2]
+    assert all(line["updates"] == 2 and line["grad_norm"] > 0 for line in lines)
+    warm = metrics(folder, "warm start")
+    assert [line["step"] for line in warm] == list(range(1, 41))
+    assert warm[-1]["loss"] < 0.6 * warm[0]["loss"]
+    assert all(math.isfinite(value) for line in warm for value in line.values())
+
+
+def test_every_metric_is_documented() -> None:
+    from reasonrl.trainers import metrics as module
+
+    documented = module.__doc__ or ""
+    names = {key.split("/")[0] for key in GRPO_KEYS} - {"step"}
+    assert [name for name in names if f"`{name}" not in documented] == []
+
+
+def test_rollouts_hold_every_response_with_its_verdicts(folder: Path) -> None:
+    lines = metrics(folder, "grpo")
+    assert sorted(p.name for p in (folder / "rollouts").iterdir()) == [f"step-00000{s}.parquet" for s in (1, 2, 3)]
+    for step in (1, 2, 3):
+        rows = store.read(folder / "rollouts" / f"step-00000{step}.parquet")
+        assert all(list(row) == store.SCHEMA.names for row in rows)
+        assert [row["sample"] for row in rows] == list(range(4)) * 6
+        assert len({row["problem_id"] for row in rows}) == 6
+        assert sum(row["reward"] for row in rows) / 24 == pytest.approx(lines[step - 1]["reward"])
+        for start in range(0, 24, 4):
+            group = rows[start : start + 4]
+            assert len({row["problem_id"] for row in group}) == 1
+            assert sum(row["advantage"] for row in group) == pytest.approx(0, abs=1e-6)
+            best = max(group, key=lambda row: row["reward"])
+            assert best["advantage"] == max(row["advantage"] for row in group)
+        for row in rows:
+            assert (row["step"], row["policy_version"], row["temperature"]) == (step, step - 1, 1.0)
+            assert len(row["response_ids"]) == len(row["logprobs"]) == row["response_tokens"] <= 16
+            assert [v["verifier"] for v in row["verdicts"]] == ["arithmetic_steps", "length"]
+            assert row["reward"] == pytest.approx(sum(v["weight"] * v["reward"] for v in row["verdicts"]))
+            assert row["verifier_version"]
+
+
+def test_evaluations_before_between_and_after(folder: Path) -> None:
+    assert sorted(p.stem for p in (folder / "eval").glob("*.json")) == ["after", "before", "step-000002"]
+    assert sorted(p.stem for p in (folder / "eval").glob("*.parquet")) == ["after", "before", "step-000002"]
+    for name, version in (("before", 0), ("step-000002", 2), ("after", 3)):
+        report = json.loads((folder / "eval" / f"{name}.json").read_text())
+        assert (report["greedy"]["judged"], report["sampled"]["judged"]) == (5, 10)
+        assert [one["k"] for one in report["sampled"]["pass_at_k"]] == [1, 2]
+        rows = store.read(folder / "eval" / f"{name}.parquet")
+        assert len(rows) == 15
+        assert {row["policy_version"] for row in rows} == {version}
+    trained = {row["problem_id"] for s in (1, 2, 3) for row in store.read(folder / f"rollouts/step-00000{s}.parquet")}
+    assert trained.isdisjoint(row["problem_id"] for row in store.read(folder / "eval/after.parquet"))
+
+
+def test_transformers_loads_the_final_model_and_it_is_the_one_evaluated(folder: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(folder / "final")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "final")
+    for row in store.read(folder / "eval" / "after.parquet")[:3]:
+        assert row["temperature"] == 0
+        prompt = tokenizer(row["prompt"], return_tensors="pt")
+        ids = model.generate(**prompt, do_sample=False, max_new_tokens=16)[0, prompt["input_ids"].shape[1] :]
+        assert ids.tolist() == row["response_ids"]
+        assert tokenizer.decode(ids, skip_special_tokens=True) == row["response"]
+
+
+def test_the_same_command_gives_the_same_run_in_a_folder_of_its_own(
+    output_and_folders: tuple[str, Path, Path],
+) -> None:
+    _, first, second = output_and_folders
+    for phase in ("warm start", "grpo"):
+        lines = [untimed(line) for line in metrics(first, phase)]
+        assert lines == [untimed(line) for line in metrics(second, phase)]
+        assert lines
+    for name in ("rollouts/step-000001", "rollouts/step-000003", "eval/before", "eval/after"):
+        assert store.read(first / f"{name}.parquet") == store.read(second / f"{name}.parquet")
+    weights = [(f / "final" / "model.safetensors").read_bytes() for f in (first, second)]
+    assert weights[0] == weights[1]
+    reports = [json.loads((f / "eval" / "after.json").read_text()) for f in (first, second)]
+    assert reports[0] | {"model": ""} == reports[1] | {"model": ""}
+
+
+# From here on: short runs of their own, with verifiers made here.
+
+
+class Sevens(Verifier):
+    """The share of sevens among a response's characters: easy to learn."""
+
+    name = "sevens"
+    isolation = "inline"
+
+    def verify(self, problem: Problem, response: Response) -> Verdict:
+        return Verdict(response.text.count("7") / max(1, response.tokens), "counted")
+
+
+class Same(Verifier):
+    """The same reward for everything."""
+
+    name = "same"
+    isolation = "inline"
+
+    def verify(self, problem: Problem, response: Response) -> Verdict:
+        return Verdict(0.3, "same")
+
+
+class Tiring(Verifier):
+    """Judges the batches of an evaluation, greedy and sampled, and breaks on the next."""
+
+    name = "tiring"
+    isolation = "inline"
+
+    def warm_up(self) -> None:
+        self.batches = 0
+
+    def verify_batch(self, pairs: Sequence[tuple[Problem, Response]]) -> list[Verdict]:
+        self.batches += 1
+        if self.batches > 2:
+            raise RuntimeError("no more of this")
+        return [Verdict(1.0, "correct") for _ in pairs]
+
+    def verify(self, problem: Problem, response: Response) -> Verdict:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes the config of a short run with one of these verifiers."""
+    for verifier in (Sevens, Same, Tiring):
+        for name, source in offered(verifier).items():
+            monkeypatch.setitem(installed().verifiers, name, source)
+
+    def make(verifier: str, *overrides: str) -> config.RunConfig:
+        task = {
+            "name": verifier,
+            "generator": {"name": "arithmetic", "options": {"digits": 1, "eval_rows": 10}},
+            "prompt": {"template": "{{ question }}"},
+            "verifiers": [{"name": verifier}],
+            "sampling": {"max_tokens": 6},
+        }
+        path = tmp_path / f"{verifier}.yaml"
+        path.write_text(yaml.safe_dump(task))
+        return config.load(DEBUG, [f"task={path}", f"runs={tmp_path / 'runs'}", *SMALL, *overrides])
+
+    return make
+
+
+def test_a_short_run_learns(small: Any) -> None:
+    wanted = small(
+        "sevens", "algorithm.steps=20", "algorithm.problems_per_step=4", "algorithm.group_size=8",
+        "algorithm.optimizer.learning_rate=0.01", "algorithm.minibatches=1", "algorithm.kl.coefficient=0",
+    )  # fmt: skip
+    rewards = [line["reward"] for line in metrics(run.train(wanted, silent()), "grpo")]
+    assert sum(rewards[:3]) / 3 < 0.2
+    assert sum(rewards[-3:]) / 3 > 0.6
+
+
+def test_where_all_rewards_agree_no_weight_changes(small: Any) -> None:
+    wanted = small("same", "algorithm.steps=2", "algorithm.kl.coefficient=0", "algorithm.optimizer.weight_decay=0.1")
+    folder = run.train(wanted, silent())
+    final = AutoModelForCausalLM.from_pretrained(folder / "final").state_dict()
+    start = load_policy(wanted.model, wanted.seed).model.state_dict()
+    assert start.keys() == final.keys()
+    assert all(torch.equal(start[name], final[name]) for name in start)
+    lines = metrics(folder, "grpo")
+    assert [line["groups_that_agree"] for line in lines] == [1.0, 1.0]
+    assert [line["updates"] for line in lines] == [0.0, 0.0]
+    assert [line["reward"] for line in lines] == pytest.approx([0.3, 0.3])
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_without_kl_no_reference_is_loaded_and_no_logprobs_are_computed_again(
+    small: Any, monkeypatch: pytest.MonkeyPatch, epochs: int
+) -> None:
+    copies = without_gradient = 0
+
+    def copied(model: Any) -> Any:
+        nonlocal copies
+        copies += 1
+        return reference_of(model)
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal without_gradient
+        without_gradient += not torch.is_grad_enabled()
+        return response_logprobs(*args, **kwargs)
+
+    monkeypatch.setattr(run, "reference_of", copied)
+    monkeypatch.setattr(grpo, "response_logprobs", counted)
+    counts = []
+    for coefficient in (0.0, 0.1):
+        penalty = f"algorithm.kl.coefficient={coefficient}"
+        folder = run.train(
+            small("sevens", "algorithm.steps=2", f"algorithm.epochs={epochs}", "algorithm.minibatches=1", penalty),
+            silent(),
+        )
+        counts.append((copies, without_gradient))
+        second = metrics(folder, "grpo")[1]
+        assert (second["kl"] == second["approx_kl"]) == (coefficient == 0)
+        # With one update a step the policy is the one that sampled.
+        assert (second["approx_kl"] < 1e-9) == (epochs == 1)
+    assert counts[0] == (0, 0)
+    assert counts[1] == (1, 2), "the reference, once a step"
+
+
+def test_too_many_unjudged_stop_the_run_and_name_the_verifier(small: Any) -> None:
+    with pytest.raises(ReasonRLError, match=r"(?s)24 of 24 responses .*'tiring' gave the reason 'error'.*no more of"):
+        run.train(small("tiring"), silent())
+
+
+def test_with_all_of_them_allowed_the_run_goes_on(small: Any) -> None:
+    folder = run.train(small("tiring", "verification.max_unjudged=1", "algorithm.steps=1"), silent())
+    [line] = metrics(folder, "grpo")
+    assert (line["unjudged"], line["updates"], line["reward"]) == (24, 0, 0)
+    rows = store.read(folder / "rollouts" / "step-000001.parquet")
+    assert {(row["reward"], row["advantage"], row["reason"]) for row in rows} == {(None, None, "error")}
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["precision=bf16"],
+        ["model.dtype=bfloat16"],
+        ["model.gradient_checkpointing=true"],
+        ["model.share_prompt=false", "model.logits_chunk=40"],
+        ["algorithm.micro_batch_tokens=1", "engine.max_batch=4"],
+    ],
+)
+def test_settings_that_cost_or_spare_memory_all_train(small: Any, overrides: list[str]) -> None:
+    lines = metrics(run.train(small("sevens", "algorithm.steps=2", *overrides), silent()), "grpo")
+    assert all(math.isfinite(value) for line in lines for value in line.values())
+    assert [line["updates"] for line in lines] == [2, 2]
+    # In bfloat16 other tokens are sampled; what spares memory in float32 changes no number.
+    if "bf" not in overrides[0]:
+        plain = metrics(run.train(small("sevens", "algorithm.steps=2"), silent()), "grpo")
+        for line, other in zip(lines, plain, strict=True):
+            for name in ("reward", "policy_loss", "grad_norm", "entropy", "approx_kl"):
+                assert line[name] == pytest.approx(other[name], rel=1e-3, abs=1e-6)
+
+
+def test_overrides_reach_the_trainer(small: Any) -> None:
+    numbers = {"steps": 1, "group_size": 3, "problems_per_step": 2, "minibatches": 1}
+    overrides = [f"algorithm.{name}={value}" for name, value in numbers.items()] + ["sampling.max_tokens=4"]
+    folder = run.train(small("sevens", *overrides, "seed=3"), silent())
+    rows = store.read(folder / "rollouts" / "step-000001.parquet")
+    assert len(rows) == 6
+    assert max(row["response_tokens"] for row in rows) <= 4
+    other = run.train(small("sevens", *overrides, "seed=4"), silent())
+    assert [row["seed"] for row in rows] != [
+        row["seed"] for row in store.read(other / "rollouts" / "step-000001.parquet")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("algorithm.problems_per_step=1000", r"there are only \d+ training problems"),
+        ("sampling.max_tokens=64", "beyond the model's 64 positions"),
+        ("sampling.temperature=0", "all responses of a group would be the same"),
+        ("sampling.top_p=0.9", "samples from the whole distribution"),
+    ],
+)
+def test_a_run_that_cannot_begin_leaves_no_folder(small: Any, tmp_path: Path, override: str, message: str) -> None:
+    overrides = ["algorithm.minibatches=1"] if "problems" in override else []
+    with pytest.raises(ReasonRLError, match=message):
+        run.train(small("sevens", override, *overrides), silent())
+    assert not (tmp_path / "runs").exists()

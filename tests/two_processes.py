@@ -1,0 +1,139 @@
+"""Run by test_two_processes.py once as each of two gloo processes: what they compute together, to a JSON file each.
+
+Last of all, process 1 dies; process 0 must notice, not wait for ever.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from small_runs import NO_CLIPPING, grpo_run, judged, tiny_policy
+from torch import Tensor, nn
+
+from reasonrl import ReasonRLError, Verdict, Verifier
+from reasonrl.config import GRPOConfig, OptimizerConfig
+from reasonrl.evaluation.evaluate import Judged
+from reasonrl.scoring import WeightedVerifier
+from reasonrl.trainers.grpo import GRPO, gather_checked, token_stats, update, with_advantages
+from reasonrl.trainers.session import Session, gather
+from reasonrl.verifier import VerifierOptions
+
+INPUTS = torch.tensor([[1.0, 0.0, 2.0], [0.5, 1.0, -1.0], [-1.0, 1.5, 0.0], [2.0, 0.0, 1.0]])
+CUTS = {"even": [[0, 1], [2, 3]], "uneven": [[0, 1, 2], [3]], "all on one": [[], [0, 1, 2, 3]]}
+GRPO_CONFIG = GRPOConfig(steps=1, problems_per_step=3, group_size=2, aggregation="token_mean", optimizer=NO_CLIPPING)
+# By position of the group: the first two agree, the last does not. Process 0 holds positions 0 and 2, process 1 has 1.
+GROUPS: list[list[Judged]] = [
+    [judged(0, 0, (3, 4), 1.0), judged(0, 1, (5,), 1.0)],
+    [judged(1, 0, (6,), 0.0), judged(1, 1, (7, 8, 9), 0.0)],
+    [judged(2, 0, (3,), 1.0), judged(2, 1, (10, 11, 12, 13), 0.0)],
+]
+
+
+class Rule(Verifier):
+    """Stands in messages for the verifier that could not judge."""
+
+    name = "rule"
+
+    def verify(self, problem: Any, response: Any) -> Verdict:
+        raise NotImplementedError
+
+
+def linear_updates(accelerator: Accelerator, rows: Sequence[int]) -> tuple[list[float], list[list[float]]]:
+    """Three updates of a linear layer on these rows of INPUTS, one micro-batch each: losses, and the weights."""
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1, bias=False)
+    session = Session(model, accelerator, OptimizerConfig(learning_rate=0.01, weight_decay=0.1, max_grad_norm=2), 3)
+
+    def shares() -> Iterator[Tensor]:
+        for row in rows:
+            yield model(INPUTS[row]).square().sum() / len(INPUTS)
+
+    losses = [session.update(shares()).loss for _ in range(3)]
+    return losses, model.weight.tolist()
+
+
+def not_finite_on_one(accelerator: Accelerator, bad: int) -> dict[str, Any]:
+    """NaN on process `bad` alone: what each sees of the update, and how the run stops."""
+    model = nn.Linear(3, 1, bias=False)
+    session = Session(model, accelerator, OptimizerConfig(learning_rate=0.01, max_nonfinite=2), 10)
+    factor = float("nan") if accelerator.process_index == bad else 1.0
+    before = model.weight.detach().clone()
+    done = session.update([factor * model.weight.sum()])
+    kept = torch.equal(before, model.weight)
+    stopped = message(lambda: session.update([factor * model.weight.sum()]))
+    return {"applied": done.applied, "kept": kept, "skipped": session.skipped, "stopped": stopped}
+
+
+def grpo_update(accelerator: Accelerator, positions: Sequence[int]) -> dict[str, Any]:
+    """One update on the groups at these positions: loss, gradient norm, weights, and the metrics of tokens."""
+    policy = tiny_policy()
+    session = Session(policy.model, accelerator, NO_CLIPPING, 10)
+    run = grpo_run(GRPO_CONFIG, policy, session=session)
+    responses = [one for position in positions for one in GROUPS[position]]
+    stats = token_stats(run)
+    done = update(run, with_advantages(run, responses, positions), stats)
+    assert done is not None
+    weights = {name: p.flatten().tolist() for name, p in policy.model.named_parameters()}
+    return {"loss": done.loss, "norm": done.grad_norm, "weights": weights, "means": stats.means(session)}
+
+
+def nothing_to_learn(accelerator: Accelerator) -> list[Any]:
+    """An update where every group of every process agrees, and the next learning rate."""
+    policy = tiny_policy()
+    session = Session(policy.model, accelerator, OptimizerConfig(learning_rate=1.0, schedule="linear"), 2)
+    run = grpo_run(GRPO_CONFIG, policy, session=session)
+    position = accelerator.process_index
+    return [update(run, with_advantages(run, GROUPS[position], [position]), token_stats(run)), session.learning_rate]
+
+
+def unjudged_on_one(accelerator: Accelerator) -> str:
+    """Process 1 could not judge one of its responses, process 0 judged all."""
+    verifiers = [WeightedVerifier(Rule, VerifierOptions(), 1.0, "1")]
+    policy = tiny_policy()
+    session = Session(policy.model, accelerator, NO_CLIPPING, 10)
+    run: GRPO = grpo_run(GRPO_CONFIG, policy, session=session, verifiers=verifiers, max_unjudged=0.2)
+    rank = accelerator.process_index
+    responses = [judged(rank, 0, (3,), 1.0), judged(rank, 1, (4,), None if rank == 1 else 0.0)]
+    samples = with_advantages(run, responses, [rank])
+    return message(lambda: gather_checked(run, samples))
+
+
+def message(action: Callable[[], Any]) -> str:
+    try:
+        action()
+    except ReasonRLError as error:
+        return str(error)
+    return ""
+
+
+def main(folder: Path) -> None:
+    accelerator = Accelerator(cpu=True)
+    rank = accelerator.process_index
+    found = {
+        "processes": accelerator.num_processes,
+        "gathered": gather(accelerator, [f"{rank}a", f"{rank}b"][: 2 - rank]),
+        "linear": {name: linear_updates(accelerator, cut[rank]) for name, cut in CUTS.items()},
+        "not finite": not_finite_on_one(accelerator, bad=1),
+        "grpo": grpo_update(accelerator, [0, 2] if rank == 0 else [1]),
+        "nothing": nothing_to_learn(accelerator),
+        "unjudged": unjudged_on_one(accelerator),
+    }
+    (folder / f"{rank}.json").write_text(json.dumps(found))
+    if rank == 1:
+        sys.exit(2)  # as the command line does on an error that only this process has
+    session = Session(nn.Linear(1, 1), accelerator, OptimizerConfig(), 1)
+    try:
+        session.sum(1.0)
+    except RuntimeError as error:
+        (folder / "noticed").write_text(str(error))
+    sys.stdout.flush()
+    os._exit(0)  # the process group is broken: nothing of it can be closed in order
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
