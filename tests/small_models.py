@@ -22,11 +22,19 @@ PAD, EOS = 0, 1
 VOCABULARY = len(CHARACTERS) + 3
 MAX_POSITIONS = 64
 SIZES = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
-COMMON = {"vocab_size": VOCABULARY, "initializer_range": 0.4, "pad_token_id": PAD, "bos_token_id": None, "eos_token_id": EOS}
+COMMON = {
+    "vocab_size": VOCABULARY,
+    "initializer_range": 0.4,
+    "pad_token_id": PAD,
+    "bos_token_id": None,
+    "eos_token_id": EOS,
+}
 CONFIGS: dict[str, Any] = {
     "llama": LlamaConfig(**SIZES, **COMMON, max_position_embeddings=MAX_POSITIONS, tie_word_embeddings=True),
     # Two query heads share each key head, biases in attention, an output embedding of its own.
-    "qwen2": Qwen2Config(**SIZES, **COMMON, num_key_value_heads=2, tie_word_embeddings=False),
+    "qwen2": Qwen2Config(
+        **SIZES, **COMMON, max_position_embeddings=MAX_POSITIONS, num_key_value_heads=2, tie_word_embeddings=False
+    ),
     # Absolute positions; its base model is called `transformer`.
     "gpt2": GPT2Config(n_embd=24, n_layer=2, n_head=4, n_positions=MAX_POSITIONS, **COMMON),
     # Capped logits and attention scores; a window of 4 positions in the first layer.

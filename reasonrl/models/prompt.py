@@ -16,7 +16,9 @@ def prompt_ids(prompt: str | Sequence[Message], tokenizer: Any) -> tuple[int, ..
     if isinstance(prompt, str):
         ids = _open_ended(tokenizer(prompt)["input_ids"], prompt, tokenizer)
     elif tokenizer.chat_template is None:
-        raise ReasonRLError("the task has a chat prompt, but the tokenizer has no chat template; set prompt.chat: false")
+        raise ReasonRLError(
+            "the task has a chat prompt, but the tokenizer has no chat template; set prompt.chat: false"
+        )
     else:
         messages = [dict(message) for message in prompt]
         ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
@@ -27,10 +29,13 @@ def prompt_ids(prompt: str | Sequence[Message], tokenizer: Any) -> tuple[int, ..
 
 def _open_ended(ids: list[int], prompt: str, tokenizer: Any) -> list[int]:
     """Without the end-of-sequence id that some tokenizers close every text with: the response comes first."""
-    closed = len(ids) > 0 and ids[-1] == tokenizer.eos_token_id
-    if closed and tokenizer(prompt, add_special_tokens=False)["input_ids"][-1:] != ids[-1:]:
-        return ids[:-1]
-    return ids
+    plain = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    added = _trailing(ids, tokenizer.eos_token_id) - _trailing(plain, tokenizer.eos_token_id)
+    return ids[: len(ids) - max(0, added)]
+
+
+def _trailing(ids: Sequence[int], token: int | None) -> int:
+    return next((n for n, other in enumerate(reversed(ids)) if other != token), len(ids))
 
 
 def check_length(problem_id: str, prompt_tokens: int, max_tokens: int, max_positions: int | None) -> None:
@@ -41,8 +46,8 @@ def check_length(problem_id: str, prompt_tokens: int, max_tokens: int, max_posit
     """
     if max_positions is not None and prompt_tokens + max_tokens > max_positions:
         raise ReasonRLError(
-            f"problem {problem_id}: the prompt has {prompt_tokens} tokens, with sampling.max_tokens {max_tokens} that is "
-            f"beyond the model's {max_positions} positions; lower sampling.max_tokens or leave the problem out"
+            f"problem {problem_id}: the prompt has {prompt_tokens} tokens, with sampling.max_tokens {max_tokens} that "
+            f"is beyond the model's {max_positions} positions; lower sampling.max_tokens or leave the problem out"
         )
 
 

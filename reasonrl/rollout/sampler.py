@@ -24,10 +24,10 @@ def draw(logits: Tensor, uniforms: Tensor, sampling: Sampling) -> tuple[Tensor, 
         return ids, torch.log_softmax(logits, -1).gather(-1, ids[:, None]).squeeze(-1)
     log_p = torch.log_softmax(_truncate(logits / sampling.temperature, sampling), -1)
     cumulative = log_p.double().exp().cumsum(-1)
-    # The sum ends near 1, not at 1; scaling the draw by it keeps every draw inside the support.
+    # The sum ends near 1, not at 1: scaled by it every draw lies below it, so that some token's sum is above the draw.
     points = uniforms.double()[:, None] * cumulative[:, -1:]
     ids = torch.searchsorted(cumulative, points, right=True).squeeze(-1)
-    ids = torch.minimum(ids, (cumulative < cumulative[:, -1:]).sum(-1))
+    ids = ids.clamp(max=logits.shape[-1] - 1)  # no sum is above NaN; the log-probability then says so
     return ids, log_p.gather(-1, ids[:, None]).squeeze(-1)
 
 

@@ -266,6 +266,6 @@ def show_result(parts: Parts, before: Report, after: Report, seconds: float) -> 
     """The table before and after, and where everything lies."""
     console = parts.tracker.console
     console.print(reports.table({"before": before, "after": after}, f"{parts.task.config.name}, held-out problems"))
-    console.print(f"run       {parts.folder}  ({seconds:.0f} s in all)", highlight=False)
-    console.print(f"rollouts  {parts.folder / 'rollouts'}", highlight=False)
-    console.print(f"model     {parts.folder / 'final'}", highlight=False)
+    console.print(f"run       {parts.folder}  ({seconds:.0f} s in all)", highlight=False, soft_wrap=True)
+    console.print(f"rollouts  {parts.folder / 'rollouts'}", highlight=False, soft_wrap=True)
+    console.print(f"model     {parts.folder / 'final'}", highlight=False, soft_wrap=True)

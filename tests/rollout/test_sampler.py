@@ -74,6 +74,12 @@ def test_the_extreme_draws_stay_inside_the_support(uniform: float) -> None:
     assert math.isfinite(logprobs.item())
 
 
+def test_logits_that_are_not_numbers_show_in_the_logprob() -> None:
+    ids, logprobs = draw(torch.tensor([[0.0, torch.nan], [0.0, 0.0]]), torch.tensor([0.5, 0.7]), Sampling())
+    assert logprobs.isnan().tolist() == [True, False]
+    assert ids[1] == 1
+
+
 def test_half_precision_logits_are_scored_in_single() -> None:
     logits = torch.randn(4, 100, generator=torch.Generator().manual_seed(0)).bfloat16()
     ids, logprobs = draw(logits, torch.full((4,), 0.3), Sampling())
