@@ -74,11 +74,3 @@ class Rollout:
     def response(self) -> Response:
         """What a verifier gets to see of this rollout."""
         return Response(text=self.text, tokens=len(self.response_ids), finish_reason=self.finish_reason)
-
-
-@dataclass(frozen=True)
-class Group:
-    """A problem and the responses sampled for it together."""
-
-    problem: Problem
-    rollouts: tuple[Rollout, ...]

@@ -237,6 +237,7 @@ def test_gradient_checkpointing_is_on_in_updates_and_off_in_sampling(monkeypatch
             update(each, with_advantages(each, RESPONSES, [0, 1]), token_stats(each)) for each in (run, other)
         )
         assert recomputed == 2, "once for each layer"
+        assert not policy.model.training
         assert done is not None
         assert expected is not None
         assert done.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)

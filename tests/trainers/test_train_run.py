@@ -19,6 +19,8 @@ from reasonrl.models.load import load_policy, reference_of
 from reasonrl.models.logprobs import response_logprobs
 from reasonrl.plugins import installed
 from reasonrl.trainers import grpo, run
+from reasonrl.trainers.grpo import update
+from reasonrl.trainers.metrics import Sample
 
 TIMED = ("seconds", "tokens_per_second", "sampled_tokens_per_second")
 SMALL = ("warm_start=null", "evaluation.rows=1", "evaluation.samples=1", "evaluation.k=[1]", "evaluation.every=0")
@@ -291,6 +293,22 @@ def test_without_kl_no_reference_is_loaded_and_no_logprobs_are_computed_again(
         assert (second["approx_kl"] < 1e-9) == (epochs == 1)
     assert counts[0] == (0, 0)
     assert counts[1] == (1, 2), "the reference, once a step"
+
+
+def test_every_epoch_cuts_the_groups_into_minibatches_anew(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[frozenset[int]] = []
+
+    def recorded(run: Any, minibatch: Sequence[Sample], stats: Any) -> Any:
+        assert len(minibatch) == 4 * len({s.row.group for s in minibatch})
+        seen.append(frozenset(s.row.group for s in minibatch))
+        return update(run, minibatch, stats)
+
+    monkeypatch.setattr(grpo, "update", recorded)
+    run.train(small("sevens", "algorithm.steps=2", "algorithm.epochs=3", "algorithm.minibatches=2"), silent())
+    assert len(seen) == 12
+    for first, second in zip(seen[::2], seen[1::2], strict=True):
+        assert (len(first), first | second) == (3, frozenset(range(6)))
+    assert len(set(seen)) > 4
 
 
 def test_too_many_unjudged_stop_the_run_and_name_the_verifier(small: Any) -> None:
