@@ -138,7 +138,7 @@ def kl_in_loss(run: GRPO) -> bool:
 def with_ref_logprobs(run: GRPO, rows: Sequence[Row]) -> list[Row]:
     """The rows with the reference model's log-probabilities of their response tokens."""
     scored: dict[int, Row] = {}
-    for batch in micro_batches(rows, run.config.micro_batch_tokens):
+    for batch in micro_batches(rows, run.config.micro_batch_tokens, share_prompt=run.share_prompt):
         scores = forward(run, run.reference, collate(batch, run.policy.pad_id))
         for row, logprobs in zip(batch, scores.logprobs.tolist(), strict=True):
             scored[id(row)] = replace(row, ref_logprobs=tuple(logprobs[: len(row.response_ids)]))
@@ -167,7 +167,8 @@ def gather_checked(run: GRPO, samples: Sequence[Sample]) -> list[Sample]:
 def update(run: GRPO, minibatch: Sequence[Sample], stats: TokenStats) -> Update | None:
     """One optimiser step; None where no process has anything to learn from."""
     session = run.session
-    batches = micro_batches([s.row for s in minibatch if s.learns], run.config.micro_batch_tokens)
+    trained = [s.row for s in minibatch if s.learns]
+    batches = micro_batches(trained, run.config.micro_batch_tokens, share_prompt=run.share_prompt)
     if session.sum(len(batches)) == 0:
         session.pass_over()
         return None
