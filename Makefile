@@ -2,8 +2,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-# One thread for each process: several processes share the cores, and OpenMP threads that wait for each other spin.
-export OMP_NUM_THREADS ?= 1
 
 .PHONY: quickstart install test check lint smollm clean
 
@@ -23,12 +21,24 @@ lint: .venv/installed-dev      ## style, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# DATA names a GSM8K training file where no hub is reachable. EVAL_DATA, the file to evaluate on, is the test file beside
+# it if there is one; else the training file, and then the evaluation is on rows that may have been trained on.
+EVAL_DATA ?= $(or $(wildcard $(dir $(DATA))$(subst train,test,$(notdir $(DATA)))),$(DATA))
+smollm: .venv/installed-gguf   ## SmolLM2-135M on GSM8K, a few steps
+	$(BIN)/python examples/smollm2/convert.py
+	$(BIN)/reasonrl train configs/smollm_gsm8k.yaml \
+		$(if $(DATA),task.data_files.train=$(DATA) task.data_files.eval=$(EVAL_DATA))
+
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "reasonrl needs Python 3.11 or newer; say make PYTHON=…")'
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
 	$(PIP) install -c constraints.txt -e .
+	touch $@
+
+.venv/installed-gguf: .venv/installed
+	$(PIP) install -c constraints.txt -e '.[gguf]'
 	touch $@
 
 .venv/installed-dev: .venv/installed
