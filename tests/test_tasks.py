@@ -79,13 +79,13 @@ def test_every_reference_solution_of_gsm8k_gets_the_full_reward_however_it_write
             assert reward_of(task, problem, text) == (1.1, True)
 
 
-def test_gsm8k_pays_little_for_the_format_and_nothing_for_a_wrong_answer_in_it() -> None:
+def test_gsm8k_pays_little_for_the_form_and_only_the_answer_makes_it_right() -> None:
     task = tasks.load("gsm8k", {"train": ROWS})
     problem = task.problems("train")[2]  # 1,080
     assert reward_of(task, problem, "So he earns 1080 dollars") == (1.0, True)
     assert reward_of(task, problem, "So he earns $1,080.00") == (1.0, True)
-    assert reward_of(task, problem, "#### 108") == (0.0, False)
-    assert reward_of(task, problem, "1080 it is not.\n#### 1") == (0.0, False)
+    assert reward_of(task, problem, "#### 108") == (0.1, False)
+    assert reward_of(task, problem, "1080 it is not.\n#### 1") == (0.1, False)
     assert reward_of(task, problem, "no idea") == (0.0, False)
 
 
