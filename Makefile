@@ -26,6 +26,8 @@ lint: .venv/installed-dev      ## style, types and import contracts
 EVAL_DATA ?= $(or $(wildcard $(dir $(DATA))$(subst train,test,$(notdir $(DATA)))),$(DATA))
 smollm: .venv/installed-gguf   ## SmolLM2-135M on GSM8K, a few steps
 	$(BIN)/python examples/smollm2/convert.py
+	@if [ -n "$(DATA)" ] && [ "$(DATA)" = "$(EVAL_DATA)" ]; then \
+		echo "note: $(DATA) serves for evaluation, too: its figures are not held-out; EVAL_DATA=FILE names another"; fi
 	$(BIN)/reasonrl train configs/smollm_gsm8k.yaml \
 		$(if $(DATA),task.data_files.train=$(DATA) task.data_files.eval=$(EVAL_DATA))
 
