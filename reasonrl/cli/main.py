@@ -42,8 +42,8 @@ def _options(
 
 def main() -> None:
     """Run the command line; a `ReasonRLError` is printed as its message, with exit code 2."""
-    # Read by OpenMP as torch is imported, which the commands do later. On a shared machine, threads that spin while
-    # they wait for each other made sampling with a small model 5 to 16 times slower; asleep they cost nothing.
+    # Read by OpenMP as torch is imported, which the commands do later. Beside other work, threads that spin while they
+    # wait for each other made sampling with a small model up to 16 times slower (docs/decisions.md).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()

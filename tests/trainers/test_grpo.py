@@ -74,6 +74,20 @@ def test_the_reference_is_computed_once_a_step(policy: Policy, monkeypatch: pyte
     assert (count.with_gradient, count.without) == (3, 1)
 
 
+@pytest.mark.parametrize(("share_prompt", "forwards"), [(True, 1), (False, 4)])
+def test_the_token_budget_holds_with_and_without_shared_prompts(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch, share_prompt: bool, forwards: int
+) -> None:
+    """Four responses of one token to a prompt of four: 4 + 4 tokens with the prompt shared, else four times 4 + 1."""
+    settings = config(problems_per_step=1, group_size=4, micro_batch_tokens=8, kl={"coefficient": 0.1})
+    run = grpo_run(settings, policy, reference=reference_of(policy.model), share_prompt=share_prompt)
+    count = Count(monkeypatch)
+    samples = with_advantages(run, [judged(2, j, (3 + j,), float(j == 0)) for j in range(4)], [0])
+    assert {len(s.row.prompt_ids) for s in samples} == {4}
+    update(run, samples, token_stats(run))
+    assert (count.without, count.with_gradient) == (forwards, forwards)
+
+
 def test_groups_that_agree_cost_no_forward_and_touch_no_parameter(
     policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
