@@ -1,6 +1,7 @@
 """Verifier and Verdict: the one interface a plugin implements."""
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,12 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 
 from reasonrl.types import Problem, Response
+
+
+def perturbed(text: str) -> str:
+    """Text that says something else: its first whole number raised by one, or an "x" behind it if it has none."""
+    changed = re.sub(r"[0-9]+", lambda found: str(int(found[0]) + 1).zfill(len(found[0])), text, count=1)
+    return text + "x" if changed == text else changed
 
 
 class VerifierOptions(BaseModel):
@@ -91,6 +98,15 @@ class Verifier(ABC):
     def audit(self, problem: Problem) -> str | None:
         """Is the reference itself usable? None if so, else what is wrong with it."""
         return None
+
+    def right_response(self, problem: Problem) -> str | None:
+        """A response this verifier must find right; None if it cannot make one. `reasonrl tasks check` tries it."""
+        return problem.reference
+
+    def wrong_response(self, problem: Problem) -> str | None:
+        """A response near the right one that must not be found right; None if there is none to make."""
+        right = self.right_response(problem)
+        return None if right is None else perturbed(right)
 
     def warm_up(self) -> None:  # noqa: B027  (nothing to do is a fine default)
         """Import what `verify` needs; called once per worker before its first check, outside the deadline."""
