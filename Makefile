@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: quickstart install test check lint smollm clean
+.PHONY: quickstart install test check lint schema smollm clean
 
 quickstart: install            ## train on arithmetic and see pass@k rise: minutes on two CPU cores
 	$(BIN)/reasonrl train configs/quickstart.yaml
@@ -20,6 +20,10 @@ lint: .venv/installed-dev      ## style, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+schema: .venv/installed        ## the JSON schemas of run and task YAMLs, as editors use them
+	$(BIN)/reasonrl config schema run --out configs/run.schema.json
+	$(BIN)/reasonrl config schema task --out tasks/task.schema.json
 
 # DATA names a GSM8K training file where no hub is reachable. EVAL_DATA, the file to evaluate on, is the test file beside
 # it if there is one; else the training file, and then the evaluation is on rows that may have been trained on.

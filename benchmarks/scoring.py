@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from reasonrl import Problem, Response
 from reasonrl.scoring import Scorer
-from reasonrl.scoring.resolve import resolve
+from reasonrl.scoring.resolve import weighted
 from reasonrl.tasks import VerifierConfig
 
 PROBLEM = Problem(id="p", prompt="07+08=", reference="15")
@@ -32,14 +32,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
-    (weighted,) = resolve([ENTRY])
-    verifier = weighted.verifier(weighted.options)
+    rule = weighted(ENTRY)
+    verifier = rule.verifier(rule.options)
 
     def bare() -> None:
         for _ in range(arguments.checks):
             verifier.verify(PROBLEM, RESPONSE)
 
-    with Scorer([weighted], workers=arguments.workers) as scorer:
+    with Scorer([rule], workers=arguments.workers) as scorer:
 
         def scored() -> None:
             for key in range(arguments.checks):

@@ -11,11 +11,23 @@ from reasonrl.tasks import SamplingConfig
 from reasonrl.yamlfile import Record
 
 
+def _divisors(number: int) -> str:
+    return ", ".join(str(divisor) for divisor in range(1, number + 1) if number % divisor == 0)
+
+
 class TaskRef(Record):
-    """Which task: a name or a path; `data_files` (by split) stand in for its data set where no hub is reachable."""
+    """Which task, and what of it.
+
+    Attributes:
+        name: a bundled one by name, any by the path of its YAML.
+        data_files: by split, files in place of its data set, where no hub is reachable.
+        max_prompt_tokens: training problems with a longer prompt are left out and counted; if null, and a prompt and
+            its longest response do not fit the model, the run does not begin.
+    """
 
     name: str
-    data_files: dict[Literal["train", "eval"], str] = Field({})
+    data_files: dict[Literal["train", "eval"], str | tuple[str, ...]] = Field({})
+    max_prompt_tokens: int | None = Field(None, ge=1)
 
 
 class TinyModelConfig(Record):
@@ -27,7 +39,7 @@ class TinyModelConfig(Record):
     """
 
     characters: str = Field(min_length=2)
-    hidden_size: int = Field(192, ge=8)
+    hidden_size: int = Field(192, ge=8, multiple_of=2)
     intermediate_size: int = Field(384, ge=8)
     layers: int = Field(3, ge=1)
     heads: int = Field(6, ge=1)
@@ -35,8 +47,11 @@ class TinyModelConfig(Record):
 
     @model_validator(mode="after")
     def _divides(self) -> Self:
-        if self.hidden_size % self.heads:
-            raise ValueError(f"hidden_size {self.hidden_size} does not divide by heads {self.heads}")
+        if self.hidden_size % (2 * self.heads):  # rotary positions turn pairs of a head's dimensions
+            raise ValueError(
+                f"hidden_size {self.hidden_size} does not divide by heads {self.heads} into heads of an even size; "
+                f"heads that work: {_divisors(self.hidden_size // 2)}"
+            )
         return self
 
     @field_validator("characters")
@@ -151,7 +166,7 @@ class GRPOConfig(Record):
     name: Literal["grpo"] = "grpo"
     steps: int = Field(ge=1)
     problems_per_step: int = Field(ge=1)
-    group_size: int = Field(8, ge=2)
+    group_size: int = Field(8, json_schema_extra={"minimum": 2})
     epochs: int = Field(1, ge=1)
     minibatches: int = Field(1, ge=1)
     std: Literal["population", "sample", "none"] = "population"
@@ -165,13 +180,22 @@ class GRPOConfig(Record):
     entropy: bool = True
     optimizer: OptimizerConfig = OptimizerConfig()
 
+    @field_validator("group_size")
+    @classmethod
+    def _compares(cls, group_size: int) -> int:
+        if group_size < 2:
+            raise ValueError(
+                f"expected at least 2, not {group_size}: a response's advantage is relative to the mean of its group; "
+                "one response alone is its own mean, so that every advantage would be 0 and nothing would be learnt"
+            )
+        return group_size
+
     @model_validator(mode="after")
     def _minibatches_divide(self) -> Self:
         if self.problems_per_step % self.minibatches:
-            fits = [m for m in range(1, self.problems_per_step + 1) if self.problems_per_step % m == 0]
             raise ValueError(
                 f"problems_per_step {self.problems_per_step} does not divide by minibatches {self.minibatches}; "
-                f"minibatches that work: {', '.join(map(str, fits))}"
+                f"minibatches that work: {_divisors(self.problems_per_step)}"
             )
         return self
 
@@ -220,7 +244,10 @@ class EvaluationConfig(Record):
     @model_validator(mode="after")
     def _k_fits(self) -> Self:
         if not all(1 <= k <= self.samples for k in self.k):
-            raise ValueError(f"every k must lie between 1 and samples={self.samples}, not {list(self.k)}")
+            raise ValueError(
+                f"every k must lie between 1 and samples={self.samples}, not {list(self.k)}: pass@k needs at least k "
+                "samples; raise evaluation.samples or leave the larger k out"
+            )
         return self
 
 
@@ -250,7 +277,7 @@ class RunConfig(Record):
     precision: Literal["no", "bf16"] = "no"
     threads: int | None = Field(None, ge=1)
 
-    @field_validator("task", mode="before")
+    @field_validator("task", mode="before", json_schema_input_type=str | TaskRef)
     @classmethod
     def _name_alone(cls, task: Any) -> Any:
         return {"name": task} if isinstance(task, str) else task
@@ -260,9 +287,10 @@ def load(name: str, overrides: Sequence[str] = ()) -> RunConfig:
     """A run by path, or by the bare name of a bundled config, with `dotted.key=value` overrides.
 
     Raises:
-        ReasonRLError: no such file, or a fault in the YAML or an override: where, which key, and the nearest key.
+        ReasonRLError: no such file, or a fault in it, one it extends or an override: where, and the nearest key.
     """
-    document = yamlfile.read(yamlfile.find(name, "run", [resources.bundled("configs")]))
+    folders = [resources.bundled("configs")]
+    document = yamlfile.read_extended(yamlfile.find(name, "run", folders), "run", folders)
     for override in overrides:
         if isinstance(document.data.get("task"), str):  # `task: gsm8k` is short for a mapping
             document.data["task"] = {"name": document.data["task"]}
@@ -270,9 +298,14 @@ def load(name: str, overrides: Sequence[str] = ()) -> RunConfig:
     return yamlfile.validate(RunConfig, document)
 
 
-def save(config: RunConfig, path: Path) -> None:
-    """Write the resolved run; `load` reads the same run back."""
+def to_yaml(config: RunConfig) -> str:
+    """The resolved run, every key of it, as the text of a run YAML; `load` reads the same run back."""
     data = config.model_dump(mode="json")
     if config.sampling is not None:  # what it leaves out is the task's to say
         data["sampling"] = config.sampling.model_dump(mode="json", exclude_unset=True)
-    path.write_text(yamlfile.dump(data), encoding="utf-8")
+    return yamlfile.dump(data)
+
+
+def save(config: RunConfig, path: Path) -> None:
+    """Write the resolved run; `load` reads the same run back."""
+    path.write_text(to_yaml(config), encoding="utf-8")

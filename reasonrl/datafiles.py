@@ -1,14 +1,18 @@
-"""The rows of a data set, from the hub or from local files."""
+"""The rows of a data set, from the hub or from local files: which ones, in which order, all at once or as a stream."""
 
-from collections.abc import Iterator, Mapping
+import glob
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from reasonrl.errors import ReasonRLError
 from reasonrl.generators import Row, Split
+from reasonrl.selection import Wanted, kept, shuffled_window
 from reasonrl.yamlfile import Record
 
 _FORMATS = {
@@ -20,23 +24,44 @@ _FORMATS = {
     ".csv.gz": "csv",
     ".parquet": "parquet",
 }
+Files = str | tuple[str, ...]
 _HUB_PATIENCE = 5.0  # seconds for one request; the hub's own client retries for half a minute before it gives up
 
 
 class DatasetConfig(Record):
-    """A data set of the hub, or local files in the same fields (`data_files`, which win where given).
+    """A data set of the hub, or local files in the same fields (`data_files`, which win where given); and which rows.
+
+    The rows of a split are those that `where` keeps, in the order `shuffle` gives them, without or with those that
+    `hold_out` sets aside, and of these the first so many that `rows` asks for.
 
     Attributes:
-        hub, config, revision: its id, configuration and pinned revision.
+        hub, config, revision: its id, configuration (or several, one after another) and pinned revision.
         splits: what the data set calls our splits.
-        data_files: a file by split: JSON, JSON Lines, CSV (each also gzipped) or Parquet; seen from where one works.
+        data_files: by split a file, a pattern such as `data/*.jsonl`, or several; seen from where one works. JSON,
+            JSON Lines, CSV (each also gzipped) or Parquet.
+        streaming: read rows as they are needed, for data larger than memory; training shuffles within a window.
+        where: column: the value to keep, a list of values, or {min, max, not}: bounds of numbers, texts or dates.
+            Nested columns by dotted path.
+        shuffle: seed of the order; as in the data if null.
+        rows: most rows of a split.
+        hold_out: so many rows of the training split are the evaluation split, where the data has none of its own.
+        window: rows a stream is shuffled among.
+        skip_faulty: leave rows out whose prompt or reference cannot be made, instead of an error; `reasonrl tasks
+            check` lists them.
     """
 
     hub: str | None = None
-    config: str | None = None
+    config: str | tuple[str, ...] | None = None
     revision: str | None = None
     splits: dict[Split, str] = Field({"train": "train", "eval": "test"})
-    data_files: dict[Split, str] = Field({})
+    data_files: dict[Split, Files] = Field({})
+    streaming: bool = False
+    where: dict[str, Wanted] = Field({})
+    shuffle: int | None = None
+    rows: dict[Split, Annotated[int, Field(ge=1)]] = Field({})
+    hold_out: int = Field(0, ge=0)
+    window: int = Field(10_000, ge=2)
+    skip_faulty: bool = False
 
     @model_validator(mode="after")
     def _has_a_source(self) -> Self:
@@ -45,31 +70,91 @@ class DatasetConfig(Record):
         return self
 
 
-def load_rows(config: DatasetConfig, split: Split, task: Path) -> list[Row]:
-    """All rows of a split.
+def load_rows(config: DatasetConfig, split: Split, task: Path) -> Iterator[tuple[int, Row]]:
+    """The rows of a split, each with its number in the data as it is stored (from 0).
+
+    All are read before the first is given, unless the data set streams.
 
     Raises:
-        ReasonRLError: there is no such split, or its data cannot be had or read; names the task's YAML and the cure.
+        ReasonRLError: there is no such split, its data cannot be had or read, or a filter keeps no row; names the
+            task's YAML and the cure. Of a stream, some of this is only found on the way.
     """
-    if split in config.data_files:
-        file = Path(config.data_files[split])
+    aside = 0 if "eval" in config.data_files else config.hold_out  # a file for it is an evaluation split of its own
+    stored = _stored(config, "train" if aside else split, task)
+    rows = _ordered(config, kept(stored, config.where, task), aside, task)
+    if aside:
+        rows = itertools.islice(rows, aside) if split == "eval" else itertools.islice(rows, aside, None)
+    return itertools.islice(rows, config.rows.get(split))
+
+
+def _ordered(
+    config: DatasetConfig, rows: Iterator[tuple[int, Row]], aside: int, task: Path
+) -> Iterator[tuple[int, Row]]:
+    if config.streaming:
+        return rows if config.shuffle is None else shuffled_window(rows, config.window, random.Random(config.shuffle))
+    every = list(rows)
+    if config.shuffle is not None:
+        random.Random(config.shuffle).shuffle(every)
+    if aside and 0 < len(every) <= aside:
+        raise ReasonRLError(
+            f"{task}: dataset.hold_out {aside} leaves nothing to train on of {len(every)} rows; lower it"
+        )
+    return iter(every)
+
+
+def _stored(config: DatasetConfig, split: Split, task: Path) -> Iterator[tuple[int, Row]]:
+    """All rows of a split of the data."""
+    sources = _file_sources(config, split, task) if split in config.data_files else _hub_sources(config, split, task)
+    return enumerate(itertools.chain.from_iterable(sources))
+
+
+def _file_sources(config: DatasetConfig, split: Split, task: Path) -> Iterator[Iterable[Row]]:
+    given = config.data_files[split]
+    for file in _existing(given if isinstance(given, tuple) else (given,), split, task):
         source = {"path": _format(file, split, task), "data_files": str(file), "split": "train"}
-        return _load(task, str(file), source)
+        yield _load(task, str(file), source, config.streaming)
+
+
+def _existing(given: Sequence[str], split: Split, task: Path) -> Iterator[Path]:
+    for name in given:
+        pattern = Path(name).expanduser()
+        if not any(character in name for character in "*?["):
+            yield pattern
+            continue
+        found = sorted(map(Path, glob.glob(str(pattern), recursive=True)))
+        if not found:
+            raise ReasonRLError(f"{task}: data_files.{split}: no file matches {name}")
+        yield from found
+
+
+def _hub_sources(config: DatasetConfig, split: Split, task: Path) -> Iterator[Iterable[Row]]:
     if config.hub is None:
-        raise ReasonRLError(f"{task}: dataset.data_files has no file for the {split!r} split; add {split}: FILE")
+        raise ReasonRLError(
+            f"{task}: dataset.data_files has no file for the {split!r} split; add {split}: FILE"
+            + (", or `hold_out: N` to set training rows aside" if split == "eval" else "")
+        )
     if split not in config.splits:
-        raise ReasonRLError(f"{task}: dataset.splits names no {split!r} split of {config.hub}; add {split}: NAME")
-    asked = {"path": config.hub, "name": config.config, "split": config.splits[split], "revision": config.revision}
+        raise ReasonRLError(
+            f"{task}: {config.hub} has no {split!r} split (dataset.splits names none); give a file, "
+            f"dataset.data_files.{split}" + (", or `hold_out: N` to set training rows aside" if split == "eval" else "")
+        )
+    for name in config.config if isinstance(config.config, tuple) else (config.config,):
+        asked = {"path": config.hub, "name": name, "split": config.splits[split], "revision": config.revision}
+        yield _from_hub(config, split, task, asked)
+
+
+def _from_hub(config: DatasetConfig, split: Split, task: Path, asked: dict[str, str | None]) -> Iterable[Row]:
+    assert config.hub is not None
     if _hub_answers():
-        return _load(task, config.hub, asked)
+        return _load(task, config.hub, asked, config.streaming)
     try:
         with _offline():
-            return _load(task, config.hub, asked)
+            return _load(task, config.hub, asked, streaming=False)  # what was loaded before is on this machine
     except ReasonRLError:
         raise ReasonRLError(
             f"{task}: the hub cannot be reached, and {config.hub} has not been loaded on this machine before; give a "
             f"file with its columns (JSON, JSON Lines, CSV or Parquet): dataset.data_files.{split} in a task, "
-            f"`task.data_files.{split}=FILE` in a run" + (", `--data FILE` in an evaluation" if split == "eval" else "")
+            f"`task.data_files.{split}=FILE` in a run, `--data {split}=FILE` with other commands"
         ) from None
 
 
@@ -82,16 +167,22 @@ def _format(file: Path, split: Split, task: Path) -> str:
     raise ReasonRLError(f"{task}: data_files.{split}: {file} ends in none of {', '.join(_FORMATS)}")
 
 
-def _load(task: Path, what: str, arguments: Mapping[str, str | None]) -> list[Row]:
+def _load(task: Path, what: str, arguments: Mapping[str, str | None], streaming: bool) -> Iterable[Row]:
+    """The rows; all of them now, or one by one if streaming."""
+    rows = _reading(task, what, arguments, streaming)
+    return rows if streaming else list(rows)
+
+
+def _reading(task: Path, what: str, arguments: Mapping[str, str | None], streaming: bool) -> Iterator[Row]:
     import datasets  # heavy: half a second that listing tasks should not pay
 
     try:
-        return list(datasets.load_dataset(**arguments))
+        yield from datasets.load_dataset(**arguments, streaming=streaming)
     except StopIteration:  # what the JSON reader makes of an empty file
-        return []
+        return
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         if 'Instruction "train" corresponds to no data' in str(error):  # and of one without rows
-            return []
+            return
         # The outer error of a file that cannot be parsed says only that something went wrong; its cause says what.
         reason = error.__cause__ or error
         raise ReasonRLError(f"{task}: cannot load {what}: {reason}") from None

@@ -15,6 +15,7 @@ from pathlib import Path
 import pluggy
 from pydantic import BaseModel, ValidationError
 
+from reasonrl import environment
 from reasonrl.errors import ReasonRLError
 from reasonrl.verifier import Verifier
 
@@ -125,18 +126,22 @@ class Plugins:
         raise ReasonRLError(message)
 
     def options(self, name: str, values: dict[str, object]) -> BaseModel:
-        """The validated options of the verifier of that name.
+        """The validated options of the verifier of that name, its secrets taken from the environment.
 
         Raises:
-            ReasonRLError: a key is unknown or a value has the wrong type; the message names the keys there are.
+            ReasonRLError: a key is unknown or a value has the wrong type (the message names the keys there are), or
+                a secret's environment variable is not set.
         """
         options = self.verifier(name).verifier.Options
-        try:
-            return options.model_validate(values)
-        except ValidationError as error:
-            faults = "; ".join(": ".join([*map(str, e["loc"]), e["msg"]]) for e in error.errors())
-            known = ", ".join(options.model_fields) or "none"
-            raise ReasonRLError(f"options of verifier {name!r}: {faults} (its options: {known})") from None
+        filled, faults = environment.fill_secrets(options, values)
+        if not faults:
+            try:
+                return options.model_validate(filled)
+            except ValidationError as error:
+                faults = [(e["loc"], e["msg"]) for e in error.errors()]
+        told = "; ".join(": ".join([*map(str, keys), text]) for keys, text in faults)
+        known = ", ".join(options.model_fields) or "none"
+        raise ReasonRLError(f"options of verifier {name!r}: {told} (its options: {known})")
 
 
 def _entry_points(dists: Iterable[Distribution]) -> list[tuple[EntryPoint, Distribution]]:

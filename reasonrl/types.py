@@ -23,12 +23,14 @@ class Problem:
         prompt: the text put to the model, or its chat messages before the tokenizer's chat template.
         reference: the reference answer as text, or None where the task has none.
         metadata: further columns of the row, by the names the task YAML gives them (tests, level, …).
+        task: in a mixture, the task it belongs to; else empty.
     """
 
     id: str
     prompt: str | tuple[Message, ...]
     reference: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    task: str = ""
 
 
 @dataclass(frozen=True)

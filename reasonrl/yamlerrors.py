@@ -1,7 +1,6 @@
 """What is wrong with a YAML, in a reader's words: pydantic's and PyYAML's errors, told by key."""
 
 import re
-from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
@@ -34,7 +33,10 @@ _EXPECTED = {
     "too_short": "a list of at least {min_length}",
     "too_long": "a list of at most {max_length}",
     "string_too_short": "at least {min_length} characters",
+    "string_pattern_mismatch": "text of the form {pattern}",
 }
+
+_CREDENTIAL = re.compile(r"(.*_)?(api_?key|password|secret)|((hf|hub|huggingface|auth|access|wandb)_?)?token", re.I)
 
 
 def syntax(error: yaml.MarkedYAMLError, path: Path) -> str:
@@ -62,8 +64,11 @@ def fault(model: type[BaseModel], data: Any, error: ErrorDetails) -> tuple[KeyPa
         wanted = location[-1]
         return (keys, "too few values") if isinstance(wanted, int) else ((*keys, wanted), "the key is missing")
     if kind == "extra_forbidden":
-        known = _known_keys(model, location[:-1])
-        return keys, f"unknown key{_nearest(str(location[-1]), known)} (known here: {', '.join(known)})"
+        known, wrong = _known_keys(model, location[:-1]), str(location[-1])
+        hint = _nearest(wrong, known)
+        if not hint and is_credential(wrong):
+            hint = "; credentials stand in no YAML: libraries read theirs from the environment (the hub: HF_TOKEN)"
+        return keys, f"unknown key{hint} (known here: {', '.join(known)})"
     context = error.get("ctx", {})
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         tag = context["discriminator"].strip("'")
@@ -81,6 +86,16 @@ def fault(model: type[BaseModel], data: Any, error: ErrorDetails) -> tuple[KeyPa
     if expected == error["msg"]:  # of another form, such as "String should match pattern '…'"
         return keys, expected
     return keys, f"expected {expected}, not {_shown(error['input'])}"
+
+
+def is_credential(key: str) -> bool:
+    """Is a key named as one that holds a credential of a library or service?"""
+    return _CREDENTIAL.fullmatch(key) is not None
+
+
+def members(annotation: Any) -> list[Any]:
+    """A type and all that it is made of: of `list[int] | None` that, `list[int]`, `int` and `NoneType`."""
+    return [annotation, *(inner for part in get_args(annotation) for inner in members(part))]
 
 
 def _nearest(given: Any, known: list[str]) -> str:
@@ -124,10 +139,6 @@ def _known_keys(model: type[BaseModel], location: KeyPath) -> list[str]:
     return sorted({name for m in models for name in m.model_fields})
 
 
-def _models(parent: type[BaseModel], key: str) -> Iterator[type[BaseModel]]:
-    stack: list[Any] = [parent.model_fields[key].annotation]
-    while stack:
-        kind = stack.pop()
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield kind
-        stack.extend(get_args(kind))
+def _models(parent: type[BaseModel], key: str) -> list[type[BaseModel]]:
+    kinds = members(parent.model_fields[key].annotation)
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]

@@ -1,22 +1,22 @@
-"""Users' YAML: read safely and strictly, changed from the command line, validated into records.
+"""Users' YAML: found by name, read strictly, changed from the command line, validated into records.
 
 Every error names the file and line, or the override, it comes from, the key, what was expected, and the nearest known
 name.
 """
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from reasonrl import yamlerrors
+from reasonrl import environment, yamlerrors, yamltext
 from reasonrl.errors import ReasonRLError
+from reasonrl.yamldocument import Document, Place
 from reasonrl.yamlerrors import KeyPath
+
+__all__ = ["Document", "Record", "dump", "find", "read", "read_extended", "validate"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -39,90 +39,6 @@ class Record(BaseModel):
         annotation = cls.model_fields[key].annotation if key in cls.model_fields else None
         kinds = {annotation, *get_args(annotation)}
         return bool(kinds & {int, float}) and bool not in kinds
-
-
-class _Loader(yaml.SafeLoader):
-    """Plain scalars as in YAML 1.2: `no` is text, 1e-3 is a number, 010 is not eight, 12:30 and dates are text."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML looks it up on the class
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes what either YAML 1.1 or 1.2 would read as something else than text."""
-
-
-_SCALARS = {
-    "null": r"~|null|Null|NULL|",
-    "bool": r"true|True|TRUE|false|False|FALSE",
-    "int": r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+",
-    "float": r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
-    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
-    "merge": r"<<",
-}
-for _kind, _regex in _SCALARS.items():
-    for _class in (_Loader, _Dumper):
-        _class.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"^(?:{_regex})$"), None)
-
-
-@dataclass(frozen=True)
-class Document:
-    """A YAML mapping, and where each of its keys comes from.
-
-    Attributes:
-        path: the file.
-        data: what it holds, overrides included.
-        lines: the line (1-based) of every key that the file still decides.
-        overrides: the command-line text of every key set there.
-    """
-
-    path: Path
-    data: dict[str, Any]
-    lines: dict[KeyPath, int]
-    overrides: dict[KeyPath, str] = field(default_factory=dict)
-
-    def place(self, keys: KeyPath) -> str:
-        """Where the value at `keys` comes from, for an error message."""
-        # A fault of the whole may come from an override of a part; a part's `name` decides which keys it may have.
-        tag = (*keys[:-1], "name") if len(keys) > 1 else None
-        parts = [text for at, text in self.overrides.items() if at[: len(keys)] == keys or at == tag]
-        suffix = f" with {' '.join(parts)} from the command line" if parts else ""
-        for end in range(len(keys), 0, -1):
-            if keys[:end] in self.overrides:
-                return f"from the command line, {self.overrides[keys[:end]]}"
-            if keys[:end] in self.lines:
-                return f"{self.path}:{self.lines[keys[:end]]}{suffix}"
-        return f"{self.path}{suffix}"
-
-    def override(self, text: str) -> Self:
-        """A copy with one `dotted.key=value` set.
-
-        Raises:
-            ReasonRLError: it is not of that form, its value is no YAML, or a key on its way is no mapping.
-        """
-        key, sign, value_text = text.partition("=")
-        keys: KeyPath = tuple(key.split("."))
-        if not sign or not all(keys):
-            raise ReasonRLError(f"{text!r} is no override; write key=value, as in algorithm.group_size=16")
-        try:
-            value = yaml.load(value_text, _Loader)
-        except (yaml.YAMLError, RecursionError):
-            raise ReasonRLError(f"from the command line, {text}: {value_text!r} is no YAML value") from None
-        untouched = {at: line for at, line in self.lines.items() if at[: len(keys)] != keys}
-        others = {at: other for at, other in self.overrides.items() if at[: len(keys)] != keys}
-        data = _with_value(self.data, keys, value, text, done=())
-        return replace(self, data=data, lines=untouched, overrides=others | {keys: text})
-
-
-def _with_value(data: dict[str, Any], keys: KeyPath, value: Any, override: str, done: KeyPath) -> dict[str, Any]:
-    first, rest = str(keys[0]), keys[1:]
-    if not rest:
-        return data | {first: value}
-    inner = {} if data.get(first) is None else data[first]
-    if not isinstance(inner, dict):
-        name = ".".join(map(str, (*done, first)))
-        kind = "a list; give all of it, as in evaluation.k=[1,4]" if isinstance(inner, list) else "a value without keys"
-        raise ReasonRLError(f"from the command line, {override}: {name} is {kind}")
-    return data | {first: _with_value(inner, rest, value, override, (*done, first))}
 
 
 def find(name: str, kind: str, folders: Sequence[Path]) -> Path:
@@ -154,53 +70,62 @@ def find(name: str, kind: str, folders: Sequence[Path]) -> Path:
 
 
 def read(path: Path) -> Document:
-    """Read one YAML mapping.
+    """Read one YAML mapping; `extends` is a key like any other.
 
     Raises:
         ReasonRLError: the file cannot be read, is no YAML (a tab, an unsafe tag), is no mapping or repeats a key.
     """
+    data, lines = yamltext.read_mapping(path)
+    return Document(path, data, {at: Place(path, line) for at, line in lines.items()})
+
+
+def read_extended(path: Path, kind: str, folders: Sequence[Path]) -> Document:
+    """Read one YAML mapping over the one that its `extends` names, if it has one, which may extend another.
+
+    Args:
+        path: the file.
+        kind: "task" or "run", for messages.
+        folders: where those with a name are; a base is one of them by name, or a path relative to the file.
+
+    Raises:
+        ReasonRLError: as of `read`; there is no such base; or the files extend each other in a circle.
+    """
+    chain = [read(path)]
+    while "extends" in chain[-1].data:
+        base = _base(chain[-1], kind, folders)
+        paths = [document.path for document in chain]
+        if base.resolve() in [one.resolve() for one in paths]:
+            circle = " → ".join(map(str, [*paths, base]))
+            raise ReasonRLError(f"{chain[-1].place(('extends',))}: extends: the files go in a circle: {circle}")
+        chain.append(read(base))
+    document = chain.pop()
+    while chain:
+        document = _without_extends(chain.pop()).over(document)
+    return document
+
+
+def _base(document: Document, kind: str, folders: Sequence[Path]) -> Path:
+    place, name = document.place(("extends",)), document.data["extends"]
+    if not isinstance(name, str):
+        raise ReasonRLError(f"{place}: extends: expected the path of a YAML, or the name of a bundled {kind}")
     try:
-        loader = _Loader(path.read_text(encoding="utf-8"))
-        node = loader.get_single_node()
-        lines = dict(_lines(node, (), path))
-        data = None if node is None else loader.construct_document(node)
-    except OSError as error:
-        raise ReasonRLError(f"{path}: cannot be read: {error.strerror}") from None
-    except yaml.MarkedYAMLError as error:
-        raise ReasonRLError(yamlerrors.syntax(error, path)) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ReasonRLError(f"{path}: not valid YAML: {error}") from None
-    except RecursionError:
-        raise ReasonRLError(f"{path}: not valid YAML: nested too deeply, or an anchor that holds itself") from None
-    if not isinstance(data, dict):
-        found = "a list" if isinstance(data, list) else "one value"
-        raise ReasonRLError(
-            f"{path}: expected keys and values, {'the file is empty' if data is None else f'not {found}'}"
-        )
-    return Document(path, data, lines)
+        path = document.path.parent / find(name, kind, folders)
+    except ReasonRLError as error:
+        raise ReasonRLError(f"{place}: extends: {error}") from None
+    if not path.is_file():
+        raise ReasonRLError(f"{place}: extends: there is no file {path}; a path is relative to the file it stands in")
+    return path
 
 
-def _lines(node: yaml.Node | None, at: KeyPath, path: Path) -> Iterator[tuple[KeyPath, int]]:
-    if isinstance(node, yaml.MappingNode):
-        seen: dict[str, int] = {}
-        for key, value in node.value:
-            line = key.start_mark.line + 1
-            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
-                shown = key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-                raise ReasonRLError(f"{path}:{line}: a key must be text, not {shown}; write it in quotes")
-            if key.value in seen:
-                raise ReasonRLError(f"{path}:{line}: the key {key.value!r} stands on line {seen[key.value]} already")
-            seen[key.value] = line
-            yield (*at, key.value), line
-            yield from _lines(value, (*at, key.value), path)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield (*at, index), value.start_mark.line + 1
-            yield from _lines(value, (*at, index), path)
+def _without_extends(document: Document) -> Document:
+    data = {key: value for key, value in document.data.items() if key != "extends"}
+    return Document(document.path, data, {at: place for at, place in document.lines.items() if at != ("extends",)})
 
 
 def validate(model: type[Model], document: Document, at: KeyPath = ()) -> Model:
     """The document, or what it holds at the keys `at` (nothing: an empty mapping), as a typed record.
+
+    Its secrets are taken from the environment.
 
     Raises:
         ReasonRLError: one line per fault: where it comes from, key, what was expected, and the nearest known key.
@@ -208,16 +133,17 @@ def validate(model: type[Model], document: Document, at: KeyPath = ()) -> Model:
     data: Any = document.data
     for key in at:
         data = data.get(key, {}) if isinstance(data, dict) else data[key]
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        faults = [yamlerrors.fault(model, data, one) for one in error.errors()]
-        raise ReasonRLError(
-            "\n".join(f"{document.place((*at, *keys))}: {yamlerrors.message(at, keys, text)}" for keys, text in faults)
-        ) from None
+    data, faults = environment.fill_secrets(model, data)
+    if not faults:
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            faults = [yamlerrors.fault(model, data, one) for one in error.errors()]
+    raise ReasonRLError(
+        "\n".join(f"{document.place((*at, *keys))}: {yamlerrors.message(at, keys, text)}" for keys, text in faults)
+    )
 
 
 def dump(data: dict[str, Any]) -> str:
     """YAML text that `read` reads back as it was."""
-    # Characters beyond ASCII are escaped: written as they are, PyYAML changes some of them (U+0085) on the way back.
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False)
+    return yamltext.dump(data)

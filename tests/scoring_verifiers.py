@@ -208,3 +208,29 @@ class Starting(Verifier):
 class StartingInline(Starting):
     name = "starting_inline"
     isolation = "inline"
+
+
+class Auditing(Verifier):
+    """Audits by what the reference says: fine, bad, hang, crash or raise."""
+
+    name = "auditing"
+    requires = ("reference",)
+
+    def verify(self, problem: Problem, response: Response) -> Verdict:
+        return Verdict(1.0, "correct")
+
+    def audit(self, problem: Problem) -> str | None:
+        if problem.reference == "hang":
+            time.sleep(600)
+        if problem.reference == "crash":
+            os._exit(3)
+        if problem.reference == "raise":
+            raise RuntimeError("lost my way")
+        return None if problem.reference == "fine" else f"cannot read {problem.reference!r}"
+
+
+class AuditingInline(Auditing):
+    """The same in this process."""
+
+    name = "auditing_inline"
+    isolation = "inline"

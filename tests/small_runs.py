@@ -18,11 +18,11 @@ from reasonrl.evaluation.prepare import make_engine
 from reasonrl.models.load import Policy, load_policy
 from reasonrl.plugins import VerifierSource
 from reasonrl.rollout.engine import Engine, Sampling
-from reasonrl.scoring import Scored
+from reasonrl.scoring import Scored, WeightedVerifier
 from reasonrl.trainers.grpo import GRPO
 from reasonrl.trainers.session import Session
-from reasonrl.types import FinishReason, Problem, Rollout
-from reasonrl.verifier import Verdict, Verifier
+from reasonrl.types import FinishReason, Problem, Response, Rollout
+from reasonrl.verifier import Verdict, Verifier, VerifierOptions
 
 ROOT = Path(__file__).parents[1]
 DEBUG = str(ROOT / "configs" / "debug" / "grpo.yaml")
@@ -55,6 +55,18 @@ def reset_accelerate() -> None:
     AcceleratorState._reset_state()
 
 
+class Rule(Verifier):
+    """Stands for the verifier of responses whose verdict is set by hand."""
+
+    name = "rule"
+
+    def verify(self, problem: Problem, response: Response) -> Verdict:
+        raise NotImplementedError
+
+
+RULE = WeightedVerifier(Rule, VerifierOptions(), 1.0, "1")
+
+
 def judged(
     position: int,
     sample: int,
@@ -79,7 +91,7 @@ def judged(
     )
     verdict = Verdict(reward, "error" if reward is None else "given")
     correct = None if reward is None else reward >= 1
-    return Judged(Problem(f"p{position}", "", None), rollout, Scored((verdict,), reward, correct))
+    return Judged(Problem(f"p{position}", "", None), rollout, Scored((RULE,), (verdict,), reward, correct))
 
 
 def grpo_run(
@@ -89,7 +101,7 @@ def grpo_run(
     """A GRPO run for tests that call its parts; what they do not use is None."""
     given: dict[str, Any] = {
         "share_prompt": True, "logits_chunk": 2**26, "problems": None, "engine": None, "scorer": None,
-        "verifiers": (), "max_unjudged": 1.0, "tracker": None, "rollouts": None, "seed": 0,
+        "max_unjudged": 1.0, "tracker": None, "rollouts": None, "seed": 0,
     }  # fmt: skip
     return GRPO(
         config=config,

@@ -16,6 +16,7 @@ import pytest
 
 from reasonrl import ReasonRLError, datafiles
 from reasonrl.datafiles import DatasetConfig, load_rows
+from reasonrl.generators import Split
 
 ROWS = [{"question": "Wie viele, bitte?", "answer": "1,080"}, {"question": 'a "b"\nc', "answer": "2 × 3"}]
 TASK = Path("task.yaml")
@@ -50,7 +51,11 @@ FORMS = {
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    return load_rows(DatasetConfig(data_files={"eval": str(path)}), "eval", TASK)
+    return rows_from(DatasetConfig(data_files={"eval": str(path)}))
+
+
+def rows_from(config: DatasetConfig, split: Split = "eval") -> list[dict[str, Any]]:
+    return [row for _, row in load_rows(config, split, TASK)]
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -101,9 +106,9 @@ def test_a_file_that_is_not_there_says_where_it_was_looked_for() -> None:
 
 def test_a_split_without_a_file_or_a_name_is_named() -> None:
     with pytest.raises(ReasonRLError, match=r"dataset\.data_files has no file for the 'train' split; add train: FILE"):
-        load_rows(DatasetConfig(data_files={"eval": "a.json"}), "train", TASK)
-    with pytest.raises(ReasonRLError, match=r"dataset\.splits names no 'train' split of a/b; add train: NAME"):
-        load_rows(DatasetConfig(hub="a/b", splits={"eval": "test"}), "train", TASK)
+        rows_from(DatasetConfig(data_files={"eval": "a.json"}), "train")
+    with pytest.raises(ReasonRLError, match=r"a/b has no 'train' split \(dataset\.splits names none\); give a file"):
+        rows_from(DatasetConfig(hub="a/b", splits={"eval": "test"}), "train")
 
 
 # The hub
@@ -113,15 +118,15 @@ def test_offline_the_error_says_which_files_to_give_and_is_quick() -> None:
     datasets.load_dataset  # noqa: B018  the import is not what is timed
     started = time.monotonic()
     with pytest.raises(ReasonRLError) as caught:
-        load_rows(DatasetConfig(hub="openai/gsm8k", config="main"), "eval", TASK)
+        rows_from(DatasetConfig(hub="openai/gsm8k", config="main"), "eval")
     assert time.monotonic() - started < 3
     message = str(caught.value)
     assert message.startswith("task.yaml: the hub cannot be reached, and openai/gsm8k has not been loaded")
-    for cure in ("dataset.data_files.eval", "`task.data_files.eval=FILE`", "`--data FILE`"):
+    for cure in ("dataset.data_files.eval", "`task.data_files.eval=FILE`", "`--data eval=FILE`"):
         assert cure in message
     with pytest.raises(ReasonRLError) as caught:
-        load_rows(DatasetConfig(hub="openai/gsm8k"), "train", TASK)
-    assert "`--data FILE`" not in str(caught.value)
+        rows_from(DatasetConfig(hub="openai/gsm8k"), "train")
+    assert "`--data train=FILE`" in str(caught.value)
 
 
 @pytest.fixture
@@ -139,7 +144,7 @@ def test_a_hub_that_does_not_answer_costs_one_short_request(
     online.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")  # discard: nothing listens there
     started = time.monotonic()
     with caplog.at_level(logging.WARNING), pytest.raises(ReasonRLError, match="the hub cannot be reached"):
-        load_rows(DatasetConfig(hub="openai/gsm8k", config="main"), "train", TASK)
+        rows_from(DatasetConfig(hub="openai/gsm8k", config="main"), "train")
     assert time.monotonic() - started < 10
     assert "Retrying" not in caplog.text
     # and the libraries are as they were
@@ -154,7 +159,7 @@ def test_where_the_hub_answers_its_own_error_is_shown(online: pytest.MonkeyPatch
     online.setattr(datafiles, "_hub_answers", lambda: True)
     online.setattr(datasets, "load_dataset", refuses)
     with pytest.raises(ReasonRLError, match=r"task\.yaml: cannot load a/b: a/b is gated"):
-        load_rows(DatasetConfig(hub="a/b"), "train", TASK)
+        rows_from(DatasetConfig(hub="a/b"), "train")
 
 
 def test_the_hub_is_asked_for_the_pinned_revision_and_the_name_of_the_split(online: pytest.MonkeyPatch) -> None:
@@ -167,8 +172,8 @@ def test_the_hub_is_asked_for_the_pinned_revision_and_the_name_of_the_split(onli
     online.setattr(datafiles, "_hub_answers", lambda: True)
     online.setattr(datasets, "load_dataset", load_dataset)
     config = DatasetConfig(hub="a/b", config="c", revision="abc", splits={"eval": "validation"})
-    assert load_rows(config, "eval", TASK) == [{"a": 1}]
-    assert asked == [{"path": "a/b", "name": "c", "split": "validation", "revision": "abc"}]
+    assert rows_from(config) == [{"a": 1}]
+    assert asked == [{"path": "a/b", "name": "c", "split": "validation", "revision": "abc", "streaming": False}]
 
 
 def test_without_an_answer_the_cache_is_still_looked_into(online: pytest.MonkeyPatch) -> None:
@@ -179,5 +184,5 @@ def test_without_an_answer_the_cache_is_still_looked_into(online: pytest.MonkeyP
 
     online.setattr(datafiles, "_hub_answers", lambda: False)
     online.setattr(datasets, "load_dataset", cached)
-    assert load_rows(DatasetConfig(hub="a/b"), "eval", TASK) == [{"a": 1}]
+    assert rows_from(DatasetConfig(hub="a/b"), "eval") == [{"a": 1}]
     assert not datasets.config.HF_HUB_OFFLINE

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reasonrl.generators import GENERATORS, ArithmeticOptions, _working, arithmetic, generate
+from reasonrl.generators import GENERATORS, ArithmeticOptions, arithmetic, generate
+from reasonrl.generators.addition import _working
 
 TWO = ArithmeticOptions(digits=2)
 

@@ -189,17 +189,18 @@ def test_inline_and_process_verifiers_keep_the_tasks_order() -> None:
 
 def scored(reward: float | None, reason: str, **evidence: Any) -> Scored:
     verdicts = (Verdict(0.0, "wrong"), Verdict(reward, reason, evidence=evidence))
-    return Scored(verdicts, reward, correct=False, decisive=1 if reward is None else 0)
+    return Scored(
+        (weighted(Acting), weighted(Weak)), verdicts, reward, correct=False, decisive=1 if reward is None else 0
+    )
 
 
 def test_check_unjudged_names_share_offender_example_and_cure() -> None:
-    verifiers = [weighted(Acting), weighted(Weak)]
     batch = {("p", i): scored(0.5, "partly") for i in range(6)}
     batch |= {("q", i): scored(None, "error", error=f"Traceback\nKeyError: {i}") for i in range(3)}
     batch |= {("r", 0): scored(None, "timeout", deadline=10.0)}
-    check_unjudged(batch, verifiers, max_unjudged=0.4)
+    check_unjudged(batch, max_unjudged=0.4)
     with pytest.raises(ReasonRLError) as raised:
-        check_unjudged(batch, verifiers, max_unjudged=0.39)
+        check_unjudged(batch, max_unjudged=0.39)
     message = str(raised.value)
     assert "4 of 10 responses (40.0%) could not be judged; max_unjudged allows 39.0%" in message
     assert "(3 of 4) verifier 'weak' gave the reason 'error', for example on ('q', 0)" in message
@@ -208,5 +209,5 @@ def test_check_unjudged_names_share_offender_example_and_cure() -> None:
 
 
 def test_check_unjudged_of_nothing_is_fine() -> None:
-    check_unjudged({}, [weighted(Acting)], max_unjudged=0.0)
-    check_unjudged({"a": scored(1.0, "correct")}, [weighted(Acting)], max_unjudged=0.0)
+    check_unjudged({}, max_unjudged=0.0)
+    check_unjudged({"a": scored(1.0, "correct")}, max_unjudged=0.0)

@@ -1,12 +1,14 @@
 """Tasks: real GSM8K rows through the bundled YAML, and every way in which a task or its data can be at fault."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reasonrl import ReasonRLError, Response, tasks
+from reasonrl.generators import Split
 from reasonrl.plugins import installed
 from reasonrl.scoring.records import weigh
 from reasonrl.scoring.resolve import check_problems, resolve
@@ -36,8 +38,15 @@ def make(tmp_path: Path) -> Any:
         data = tmp_path / "rows.jsonl"
         data.write_text("".join(json.dumps(row) + "\n" for row in rows))
         (tmp_path / "mine.yaml").write_text(text.replace("FILE", str(data)))
-        return tasks.load(str(tmp_path / "mine.yaml"))
+        return single(str(tmp_path / "mine.yaml"))
 
+    return task
+
+
+def single(name: str, data_files: Mapping[Split, str] | None = None) -> Task:
+    """A task that is no mixture."""
+    task = tasks.load(name, data_files)
+    assert isinstance(task, Task)
     return task
 
 
@@ -48,9 +57,9 @@ def refusal(call: Any, *arguments: Any) -> str:
 
 
 def reward_of(task: Task, problem: Problem, text: str) -> tuple[float | None, bool | None]:
-    verifiers = resolve(task.verifiers)
+    verifiers = resolve(task)
     verdicts = [v.verifier(v.options).verify(problem, Response(text)) for v in verifiers]
-    scored = weigh(verdicts, [v.weight for v in verifiers])
+    scored = weigh(verifiers, verdicts)
     return scored.reward, scored.correct
 
 
@@ -58,7 +67,7 @@ def reward_of(task: Task, problem: Problem, text: str) -> tuple[float | None, bo
 
 
 def test_gsm8k_reads_the_references_of_real_rows() -> None:
-    problems = tasks.load("gsm8k", {"train": ROWS}).problems("train")
+    problems = single("gsm8k", {"train": ROWS}).problems("train")
     assert [p.reference for p in problems] == ["72", "10", "1,080", "-7", "400", "1,000,000"]
     assert [p.id for p in problems] == [f"train-{index}" for index in range(6)]
     prompt = problems[0].prompt
@@ -70,7 +79,7 @@ def test_gsm8k_reads_the_references_of_real_rows() -> None:
 
 
 def test_every_reference_solution_of_gsm8k_gets_the_full_reward_however_it_writes_the_number() -> None:
-    task = tasks.load("gsm8k", {"train": ROWS})
+    task = single("gsm8k", {"train": ROWS})
     demonstrations = task.demonstrations()
     assert len(demonstrations) == 6
     for problem, solution in demonstrations:
@@ -80,7 +89,7 @@ def test_every_reference_solution_of_gsm8k_gets_the_full_reward_however_it_write
 
 
 def test_gsm8k_pays_little_for_the_form_and_only_the_answer_makes_it_right() -> None:
-    task = tasks.load("gsm8k", {"train": ROWS})
+    task = single("gsm8k", {"train": ROWS})
     problem = task.problems("train")[2]  # 1,080
     assert reward_of(task, problem, "So he earns 1080 dollars") == (1.0, True)
     assert reward_of(task, problem, "So he earns $1,080.00") == (1.0, True)
@@ -93,7 +102,7 @@ def test_data_files_replace_only_the_split_they_name(make: Any, tmp_path: Path) 
     other = tmp_path / "other.jsonl"
     other.write_text('{"question": "9?", "answer": "9"}\n')
     make()
-    task = tasks.load(str(tmp_path / "mine.yaml"), {"eval": str(other)})
+    task = single(str(tmp_path / "mine.yaml"), {"eval": str(other)})
     assert [p.reference for p in task.problems("train")] == ["2", "4"]
     assert [p.reference for p in task.problems("eval")] == ["9"]
 
@@ -219,7 +228,7 @@ def test_rows_without_a_demonstration_are_left_out(make: Any) -> None:
 
 
 def test_the_generated_task_has_demonstrations_for_some_rows_only() -> None:
-    task = tasks.load("arithmetic")
+    task = single("arithmetic")
     assert len(task.demonstrations()) == 1000
     assert len(task.problems("train")) == 9000
     assert len(task.problems("eval")) == 1000
@@ -231,7 +240,7 @@ def test_the_generated_task_has_demonstrations_for_some_rows_only() -> None:
 def test_loading_a_task_reads_no_data(make: Any, tmp_path: Path) -> None:
     make()
     (tmp_path / "rows.jsonl").unlink()
-    task = tasks.load(str(tmp_path / "mine.yaml"))
+    task = single(str(tmp_path / "mine.yaml"))
     assert "data_files.train: there is no file" in refusal(task.problems, "train")
 
 
@@ -280,7 +289,7 @@ def test_a_fault_of_a_generators_options_is_found_before_it_runs(make: Any, gene
 
 
 def test_an_unknown_task_lists_those_there_are() -> None:
-    assert "no task is named 'gsm8'; did you mean 'gsm8k'? there are: arithmetic, debug, gsm8k" in refusal(
+    assert "no task is named 'gsm8'; did you mean 'gsm8k'? there are: aime24, aime25, amc23, arithmetic, " in refusal(
         tasks.load, "gsm8"
     )
     assert "none.yaml: cannot be read: No such file" in refusal(tasks.load, "none.yaml")
@@ -297,12 +306,12 @@ def test_a_plugins_tasks_are_found_by_name(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_problems_that_lack_what_a_verifier_reads_are_named_before_a_model_is_loaded(make: Any) -> None:
     task = make(TASK.replace("reference:\n  column: answer\n", ""))
-    message = refusal(check_problems, resolve(task.verifiers), task.problems("train"))
+    message = refusal(check_problems, resolve(task), task.problems("train"))
     assert message.startswith("verifier 'exact' compares with a reference, and problem train-0 has none")
 
 
 def test_a_metadata_column_that_a_verifier_reads_must_be_there() -> None:
-    verifiers = resolve(tasks.load("arithmetic").verifiers)
+    verifiers = resolve(tasks.load("arithmetic"))
     reader = type("Reader", (verifiers[0].verifier,), {"requires": ("tests",), "name": "reader"})
     needing = [type(verifiers[0])(reader, verifiers[0].options, 1.0, "1")]
     message = refusal(check_problems, needing, [Problem("p3", "q", "1")])

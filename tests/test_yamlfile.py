@@ -112,6 +112,23 @@ def test_a_fault_names_file_line_key_and_what_was_expected(document: Any, text: 
     assert "a.yaml" in message
 
 
+@pytest.mark.parametrize("key", ["token", "hf_token", "api_key", "apikey", "wandb_api_key", "password", "secret"])
+def test_a_credential_is_told_where_it_belongs_and_not_repeated(document: Any, key: str) -> None:
+    for message in (
+        fault(document, f"{key}: hunter2"),
+        fault(document, "rate: 1", f"{key}=hunter2"),
+        fault(document, "rate: 1", f"thing.{key}=[hunter2"),
+    ):
+        assert key in message
+        assert "hunter2" not in message
+    message = fault(document, f"thing:\n  name: small\n  {key}: hunter2")
+    assert message.startswith(
+        f"a.yaml:3: thing.{key}: unknown key; credentials stand in no YAML: libraries read theirs"
+    )
+    assert "HF_TOKEN" in message
+    assert "credential" not in fault(document, "max_token: 3")
+
+
 def test_a_union_is_told_by_its_name_and_its_members_keys(document: Any) -> None:
     unknown = fault(document, "title: x\nthing:\n  name: smal")
     assert unknown == "a.yaml:3: thing.name: expected 'small', 'large', not 'smal'; did you mean 'small'?"

@@ -15,13 +15,11 @@ from accelerate import Accelerator
 from small_runs import NO_CLIPPING, grpo_run, judged, tiny_policy
 from torch import Tensor, nn
 
-from reasonrl import ReasonRLError, Verdict, Verifier
+from reasonrl import ReasonRLError
 from reasonrl.config import GRPOConfig, OptimizerConfig
 from reasonrl.evaluation.evaluate import Judged
-from reasonrl.scoring import WeightedVerifier
 from reasonrl.trainers.grpo import GRPO, gather_checked, token_stats, update, with_advantages
 from reasonrl.trainers.session import Session, gather
-from reasonrl.verifier import VerifierOptions
 
 INPUTS = torch.tensor([[1.0, 0.0, 2.0], [0.5, 1.0, -1.0], [-1.0, 1.5, 0.0], [2.0, 0.0, 1.0]])
 CUTS = {"even": [[0, 1], [2, 3]], "uneven": [[0, 1, 2], [3]], "all on one": [[], [0, 1, 2, 3]]}
@@ -32,15 +30,6 @@ GROUPS: list[list[Judged]] = [
     [judged(1, 0, (6,), 0.0), judged(1, 1, (7, 8, 9), 0.0)],
     [judged(2, 0, (3,), 1.0), judged(2, 1, (10, 11, 12, 13), 0.0)],
 ]
-
-
-class Rule(Verifier):
-    """Stands in messages for the verifier that could not judge."""
-
-    name = "rule"
-
-    def verify(self, problem: Any, response: Any) -> Verdict:
-        raise NotImplementedError
 
 
 def linear_updates(accelerator: Accelerator, rows: Sequence[int]) -> tuple[list[float], list[list[float]]]:
@@ -93,10 +82,9 @@ def nothing_to_learn(accelerator: Accelerator) -> list[Any]:
 
 def unjudged_on_one(accelerator: Accelerator) -> str:
     """Process 1 could not judge one of its responses, process 0 judged all."""
-    verifiers = [WeightedVerifier(Rule, VerifierOptions(), 1.0, "1")]
     policy = tiny_policy()
     session = Session(policy.model, accelerator, NO_CLIPPING, 10)
-    run: GRPO = grpo_run(GRPO_CONFIG, policy, session=session, verifiers=verifiers, max_unjudged=0.2)
+    run: GRPO = grpo_run(GRPO_CONFIG, policy, session=session, max_unjudged=0.2)
     rank = accelerator.process_index
     responses = [judged(rank, 0, (3,), 1.0), judged(rank, 1, (4,), None if rank == 1 else 0.0)]
     samples = with_advantages(run, responses, [rank])

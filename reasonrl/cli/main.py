@@ -9,9 +9,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from reasonrl.cli.config import config
 from reasonrl.cli.evaluate import evaluate
+from reasonrl.cli.tasks import tasks
 from reasonrl.cli.train import train
 from reasonrl.cli.verifiers import verifiers
+from reasonrl.cli.verify import verify
 from reasonrl.errors import ReasonRLError
 
 app = typer.Typer(
@@ -22,6 +25,9 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command("eval")(evaluate)
+app.command()(verify)
+app.add_typer(config, name="config")
+app.add_typer(tasks, name="tasks")
 app.add_typer(verifiers, name="verifiers")
 
 

@@ -15,7 +15,7 @@ from reasonrl.evaluation.prepare import make_engine, to_sampling, with_prompts
 from reasonrl.evaluation.report import Report, report, save
 from reasonrl.models.load import load_policy
 from reasonrl.scoring import Scorer
-from reasonrl.scoring.resolve import check_problems, resolve
+from reasonrl.scoring.resolve import audit, check_problems, resolve
 
 
 def evaluate_model(
@@ -58,14 +58,15 @@ def evaluate_model(
         sampling = replace(sampling, temperature=temperature)
     if max_tokens is not None:
         sampling = replace(sampling, max_tokens=max_tokens)
-    verifiers, problems = resolve(task.verifiers), task.problems("eval")[:rows]
+    verifiers, problems = resolve(task), task.problems("eval", rows)
     check_problems(verifiers, problems)
     with Scorer(verifiers) as scorer:
+        audit(scorer, problems, task.path)
         policy = load_policy(ModelConfig(path=model), seed)
         policy.model.to("cuda" if torch.cuda.is_available() else "cpu")
         engine = make_engine(policy, max_batch)
         prompted = with_prompts(problems, policy, sampling.max_tokens)
-        folder = store.new_folder(runs, f"eval-{task.config.name}")  # if it cannot be made, better now than later
+        folder = store.new_folder(runs, f"eval-{task.name}")  # if it cannot be made, better now than later
         arrived, expected = itertools.count(1), len(prompted) * (1 + samples)
         found = evaluate(
             prompted,
@@ -76,7 +77,7 @@ def evaluate_model(
             seed=seed,
             on_response=lambda: progress(next(arrived), expected),
         )
-    counted = report(found, task=task.config.name, model=model, seed=seed, k=k)
+    counted = report(found, task=task.name, model=model, seed=seed, k=k)
     save(counted, folder / "report.json")
-    store.write(folder / "rollouts.parquet", found.records(verifiers, step=0))
+    store.write(folder / "rollouts.parquet", found.records(step=0))
     return counted, folder

@@ -6,7 +6,7 @@ from typing import Any
 
 from reasonrl import store
 from reasonrl.rollout.engine import Engine, Request, Sampling, sample_seed
-from reasonrl.scoring import Scored, Scorer, WeightedVerifier
+from reasonrl.scoring import Scored, Scorer
 from reasonrl.types import Problem, Rollout
 
 
@@ -25,6 +25,16 @@ class Judged:
     problem: Problem
     rollout: Rollout
     scored: Scored
+
+    @property
+    def tokens(self) -> int:
+        """The length of the response, its end-of-sequence token included."""
+        return len(self.rollout.response_ids)
+
+    @property
+    def truncated(self) -> bool:
+        """Was the response cut at the token limit?"""
+        return self.rollout.finish_reason == "length"
 
 
 def sample_and_verify(
@@ -76,10 +86,10 @@ class Evaluation:
     sampling: Sampling
     samples: int
 
-    def records(self, verifiers: Sequence[WeightedVerifier], *, step: int) -> list[dict[str, Any]]:
+    def records(self, *, step: int) -> list[dict[str, Any]]:
         """Rows for the rollout store, the greedy ones (temperature 0) first."""
-        sampled = records(self.sampled, verifiers, step=step, temperature=self.sampling.temperature)
-        return records(self.greedy, verifiers, step=step, temperature=0.0) + sampled
+        sampled = records(self.sampled, step=step, temperature=self.sampling.temperature)
+        return records(self.greedy, step=step, temperature=0.0) + sampled
 
 
 def evaluate(
@@ -110,7 +120,6 @@ def evaluate(
 
 def records(
     judged: Sequence[Judged],
-    verifiers: Sequence[WeightedVerifier],
     *,
     step: int,
     temperature: float,
@@ -122,7 +131,7 @@ def records(
         store.record(
             one.problem,
             one.rollout,
-            [(w.name, w.version, w.weight, v) for w, v in zip(verifiers, one.scored.verdicts, strict=True)],
+            [(w.name, w.version, w.weight, v) for w, v in zip(one.scored.verifiers, one.scored.verdicts, strict=True)],
             step=step,
             temperature=temperature,
             reward=one.scored.reward,

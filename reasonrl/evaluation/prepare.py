@@ -34,13 +34,26 @@ def make_engine(
     )
 
 
-def with_prompts(problems: Sequence[Problem], policy: Policy, max_tokens: int) -> list[Prompted]:
-    """The problems with their prompts as token ids.
+def with_prompt(problem: Problem, policy: Policy, max_tokens: int, longest: int | None = None) -> Prompted | None:
+    """The problem with its prompt as token ids; None if the prompt has more than `longest` tokens.
 
     Raises:
-        ReasonRLError: a prompt and its longest response do not fit the model, or it has no chat template for them.
+        ReasonRLError: prompt and longest response do not fit the model, or it has no chat template for the prompt.
     """
-    prompted = [Prompted(problem, prompt_ids(problem.prompt, policy.tokenizer)) for problem in problems]
-    for one in prompted:
-        check_length(one.problem.id, len(one.prompt_ids), max_tokens, policy.max_positions)
+    prompted = Prompted(problem, prompt_ids(problem.prompt, policy.tokenizer))
+    if longest is not None and len(prompted.prompt_ids) > longest:
+        return None
+    check_length(problem.id, len(prompted.prompt_ids), max_tokens, policy.max_positions)
     return prompted
+
+
+def with_prompts(
+    problems: Sequence[Problem], policy: Policy, max_tokens: int, longest: int | None = None
+) -> list[Prompted]:
+    """The problems with their prompts as token ids, without those whose prompt has more than `longest` tokens.
+
+    Raises:
+        ReasonRLError: as of `with_prompt`.
+    """
+    prompted = (with_prompt(problem, policy, max_tokens, longest) for problem in problems)
+    return [one for one in prompted if one is not None]

@@ -1,6 +1,8 @@
 """Load a policy and its tokenizer, from a folder, the hub, or made on the spot; copy a policy into a reference."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,20 +76,51 @@ def save_policy(policy: Policy, folder: Path) -> None:
     policy.tokenizer.save_pretrained(folder)
 
 
+def load_tokenizer(path: str, revision: str | None = None) -> Any:
+    """The tokenizer of a model, from a folder or the hub; no weights are read.
+
+    Raises:
+        ReasonRLError: it cannot be loaded.
+    """
+    with _loading(path) as source:
+        return AutoTokenizer.from_pretrained(source, revision=revision)
+
+
+def load_max_positions(path: str, revision: str | None = None) -> int | None:
+    """The longest sequence a model takes, by its config; None if it sets no limit. No weights are read.
+
+    Raises:
+        ReasonRLError: the config cannot be loaded.
+    """
+    with _loading(path) as source:
+        return _max_positions(AutoConfig.from_pretrained(source, revision=revision))
+
+
 def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str) -> tuple[Any, Any]:
-    looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1
-    if looks_local and not Path(path).expanduser().is_dir():
-        raise ReasonRLError(f"model.path: there is no folder {path}")
-    source = str(Path(path).expanduser()) if Path(path).expanduser().is_dir() else path
-    try:
+    with _loading(path) as source:
         config = AutoConfig.from_pretrained(source, revision=revision)
-        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
+        tokenizer = load_tokenizer(path, revision)
         model = AutoModelForCausalLM.from_pretrained(
             source, revision=revision, config=config, dtype=DTYPES[dtype], attn_implementation=attention
         )
+        return model, tokenizer
+
+
+@contextmanager
+def _loading(path: str) -> Iterator[str]:
+    """What `from_pretrained` takes for a path; what it raises becomes an error in words."""
+    looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1
+    if looks_local and not Path(path).expanduser().is_dir():
+        raise ReasonRLError(f"model.path: there is no folder {path}")
+    try:
+        yield str(Path(path).expanduser()) if Path(path).expanduser().is_dir() else path
     except (OSError, ValueError, ImportError) as error:
         raise ReasonRLError(f"model.path: cannot load {path}: {error}") from None
-    return model, tokenizer
+
+
+def _max_positions(config: Any) -> int | None:
+    found: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return found
 
 
 def _policy(model: Any, tokenizer: Any) -> Policy:
@@ -103,7 +136,7 @@ def _policy(model: Any, tokenizer: Any) -> Policy:
         tokenizer=tokenizer,
         eos_ids=tuple(ids),
         pad_id=ids[0] if pad is None else pad,
-        max_positions=getattr(model.config.get_text_config(), "max_position_embeddings", None),
+        max_positions=_max_positions(model.config),
     )
 
 

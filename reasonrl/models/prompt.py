@@ -47,7 +47,8 @@ def check_length(problem_id: str, prompt_tokens: int, max_tokens: int, max_posit
     if max_positions is not None and prompt_tokens + max_tokens > max_positions:
         raise ReasonRLError(
             f"problem {problem_id}: the prompt has {prompt_tokens} tokens, with sampling.max_tokens {max_tokens} that "
-            f"is beyond the model's {max_positions} positions; lower sampling.max_tokens or leave the problem out"
+            f"is beyond the model's {max_positions} positions; lower sampling.max_tokens, or leave such problems "
+            "out of training with task.max_prompt_tokens"
         )
 
 

@@ -25,19 +25,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Check:
-    """One response × one verifier: what a worker is asked at a time.
+    """One response × one verifier, or the audit of a problem: what a worker is asked at a time.
 
     Attributes:
         ticket: under which the verdict is handed back.
         verifier: the verifier's place in the task.
         problem: pickled once for all the checks of a group.
+        response: what is to be verified; None for an audit of the problem.
     """
 
     ticket: Hashable
     verifier: int
     problem_id: str
     problem: bytes
-    response: Response
+    response: Response | None
 
 
 class WorkerProcess:

@@ -3,7 +3,7 @@
 import logging
 import pickle
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -11,7 +11,14 @@ from reasonrl.errors import ReasonRLError
 from reasonrl.scoring.pool import Pool
 from reasonrl.scoring.process import Check
 from reasonrl.scoring.records import Scored, WeightedVerifier, weigh
-from reasonrl.scoring.wire import current_error, decode_verdict, encode_verdict, error_verdict, parse_line
+from reasonrl.scoring.wire import (
+    audit_verdict,
+    current_error,
+    decode_verdict,
+    encode_verdict,
+    error_verdict,
+    parse_line,
+)
 from reasonrl.types import Problem, Response
 from reasonrl.verifier import Verdict, Verifier
 
@@ -26,7 +33,8 @@ class Scorer:
     (timeout, worker_died, error) gets a verdict without a reward, never a reward of 0.
 
     Args:
-        verifiers: of the task, in its order; the first is the judge of correctness.
+        verifiers: of the task, in its order; the first is the judge of correctness. In a mixture, those of all its
+            tasks: a problem is judged by those of its own.
         workers: how many worker processes; none are started if no verifier needs one.
         deadline: seconds for one check (one response × one verifier), from when a worker begins it.
         startup_deadline: seconds for a worker to import and warm up the verifiers.
@@ -69,7 +77,7 @@ class Scorer:
             raise ValueError(f"{key!r} was submitted twice before collect")
         if self._pool is not None:
             pickled = self._pickled.get(id(problem)) or _pickle(problem)
-            for index in self._isolated:
+            for index in filter(lambda index: self._judges(index, problem), self._isolated):
                 self._pool.submit(Check((key, index), index, problem.id, pickled, response))
             self._pickled[id(problem)] = pickled
         self._submitted[key] = (problem, response)
@@ -82,15 +90,48 @@ class Scorer:
         """
         verdicts: dict[Hashable, Verdict] = {}
         for index, verifier in self._inline.items():
-            judged = _verify_inline(verifier, list(self._submitted.values()))
-            verdicts.update(((key, index), verdict) for key, verdict in zip(self._submitted, judged, strict=True))
+            own = {key: pair for key, pair in self._submitted.items() if self._judges(index, pair[0])}
+            judged = _verify_inline(verifier, list(own.values()))
+            verdicts.update(((key, index), verdict) for key, verdict in zip(own, judged, strict=True))
         if self._pool is not None:
             verdicts.update(self._pool.take())
-        weights = [weighted.weight for weighted in self._verifiers]
-        scored = {k: weigh([verdicts[k, i] for i in range(len(weights))], weights) for k in self._submitted}
+        scored = {key: self._weighed(key, problem, verdicts) for key, (problem, _) in self._submitted.items()}
         self._submitted.clear()
         self._pickled.clear()
         return scored
+
+    def _judges(self, index: int, problem: Problem) -> bool:
+        return self._verifiers[index].task == problem.task
+
+    def _weighed(self, key: Hashable, problem: Problem, verdicts: Mapping[Hashable, Verdict]) -> Scored:
+        own = [index for index in range(len(self._verifiers)) if self._judges(index, problem)]
+        return weigh([self._verifiers[i] for i in own], [verdicts[key, i] for i in own])
+
+    def audit(self, problems: Sequence[Problem]) -> list[tuple[Problem, str]]:
+        """The problems whose reference (or whatever else a verifier reads of them) is unusable, each with its fault.
+
+        Audits run where the checks do: one that hangs or crashes is a fault, too.
+
+        Raises:
+            ValueError: responses were submitted and not yet collected.
+            ReasonRLError: workers cannot start, or the scorer is closed.
+        """
+        if self._submitted:
+            raise ValueError("collect what was submitted before an audit")
+        verdicts: dict[Hashable, Verdict] = {}
+        asked = [
+            (at, i) for at, one in enumerate(problems) for i in range(len(self._verifiers)) if self._judges(i, one)
+        ]
+        for at, index in asked:
+            problem = problems[at]
+            if index in self._inline:
+                verdicts[at, index] = _audit_inline(self._inline[index], problem)
+            elif self._pool is not None:
+                self._pool.submit(Check((at, index), index, problem.id, _pickle(problem), None))
+        if self._pool is not None:
+            verdicts.update(self._pool.take())
+        faults = {at: verdicts[at, index] for at, index in reversed(asked) if verdicts[at, index].reward is None}
+        return [(problems[at], _fault(faults[at])) for at in sorted(faults)]
 
     def close(self) -> None:
         """Kill the workers. May be called again; `submit` and `collect` may not, if there were workers."""
@@ -137,6 +178,19 @@ def _checked(verdict: object) -> Verdict:
         return decode_verdict(parse_line(encode_verdict(verdict)))
     except Exception:  # noqa: BLE001  as above
         return error_verdict(current_error())
+
+
+def _audit_inline(verifier: Verifier, problem: Problem) -> Verdict:
+    try:
+        return audit_verdict(verifier, problem)
+    except Exception:  # noqa: BLE001  a verifier that breaks on a problem could not judge it either
+        return error_verdict(current_error())
+
+
+def _fault(verdict: Verdict) -> str:
+    """What an audit found, or why it came to no end."""
+    details = "; ".join(f"{name}: {value}" for name, value in verdict.evidence.items())
+    return str(verdict.evidence.get("fault") or f"the audit ended with {verdict.reason} ({details})")
 
 
 def _pickle(problem: Problem) -> bytes:

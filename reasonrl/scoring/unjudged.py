@@ -1,11 +1,11 @@
 """When too many responses could not be judged, a run stops and says why, rather than train on what is left."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from reasonrl.errors import ReasonRLError
-from reasonrl.scoring.records import Scored, WeightedVerifier
+from reasonrl.scoring.records import Scored
 
 _CURES = {
     "timeout": "Give checks a longer deadline, or make the verifier bound its work on such responses.",
@@ -16,7 +16,7 @@ _OTHER_CURE = "Look at the verifier's evidence for these responses."
 _EVIDENCE_TAIL = 1000  # characters
 
 
-def check_unjudged(scored: Mapping[Any, Scored], verifiers: Sequence[WeightedVerifier], max_unjudged: float) -> None:
+def check_unjudged(scored: Mapping[Any, Scored], max_unjudged: float) -> None:
     """Stop the run when more than a share `max_unjudged` (0 … 1) of the responses has no reward.
 
     Raises:
@@ -25,14 +25,14 @@ def check_unjudged(scored: Mapping[Any, Scored], verifiers: Sequence[WeightedVer
     unjudged = {key: one for key, one in scored.items() if one.reward is None}
     if not unjudged or len(unjudged) <= max_unjudged * len(scored):
         return
-    cases = Counter((one.decisive, one.reason) for one in unjudged.values())
-    (index, reason), count = cases.most_common(1)[0]
-    key, example = next((k, s) for k, s in unjudged.items() if (s.decisive, s.reason) == (index, reason))
+    cases = Counter((one.decisive_verifier, one.reason) for one in unjudged.values())
+    (verifier, reason), count = cases.most_common(1)[0]
+    key, example = next((k, s) for k, s in unjudged.items() if (s.decisive_verifier, s.reason) == (verifier, reason))
     raise ReasonRLError(
         f"{len(unjudged)} of {len(scored)} responses ({len(unjudged) / len(scored):.1%}) could not be judged; "
         f"max_unjudged allows {max_unjudged:.1%}.\n"
-        f"Most often ({count} of {len(unjudged)}) verifier {verifiers[index].name!r} gave the reason {reason!r}, "
-        f"for example on {key!r}:\n{_shown(example.verdicts[index].evidence)}\n"
+        f"Most often ({count} of {len(unjudged)}) verifier {verifier!r} gave the reason {reason!r}, "
+        f"for example on {key!r}:\n{_shown(example.verdicts[example.decisive].evidence)}\n"
         f"{_CURES.get(reason, _OTHER_CURE)} Or raise max_unjudged to go on without these responses."
     )
 

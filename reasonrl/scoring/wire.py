@@ -10,7 +10,8 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from reasonrl.verifier import StepReward, Verdict
+from reasonrl.types import Problem
+from reasonrl.verifier import StepReward, Verdict, Verifier
 
 EVIDENCE_LIMIT = 10_000  # characters of JSON, all entries together
 TRACEBACK_TAIL = 2_000  # characters
@@ -35,6 +36,12 @@ _ENCODER = json.JSONEncoder(allow_nan=False, default=_repr, ensure_ascii=False)
 def error_verdict(error: str) -> Verdict:
     """The verdict of a verifier that broke: unjudged, with its `current_error`."""
     return Verdict(None, "error", evidence={"error": error})
+
+
+def audit_verdict(verifier: Verifier, problem: Problem) -> Verdict:
+    """An audit in the form of a verdict: "usable", or "unusable" with the fault as evidence."""
+    fault = verifier.audit(problem)
+    return Verdict(1.0, "usable") if fault is None else Verdict(None, "unusable", evidence={"fault": fault})
 
 
 def current_error() -> str:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import BinaryIO
 
-from reasonrl.scoring.wire import current_error, encode_verdict, error_verdict
+from reasonrl.scoring.wire import audit_verdict, current_error, encode_verdict, error_verdict
 from reasonrl.types import Response
 from reasonrl.verifier import Verifier
 
@@ -82,9 +82,11 @@ def _serve(verifiers: Mapping[int, Verifier], stream: BinaryIO, channel: socket.
         _send(channel, b'["verdict", %d, %b]' % (number, verdict))
 
 
-def _judge(verifier: Verifier, problem: bytes, response: Response) -> bytes:
+def _judge(verifier: Verifier, problem: bytes, response: Response | None) -> bytes:
     try:
-        return encode_verdict(verifier.verify(pickle.loads(problem), response))
+        unpickled = pickle.loads(problem)
+        verdict = audit_verdict(verifier, unpickled) if response is None else verifier.verify(unpickled, response)
+        return encode_verdict(verdict)
     except BaseException:  # noqa: BLE001  whatever a verifier raises means "could not be judged", SystemExit included
         return encode_verdict(error_verdict(current_error()))
 

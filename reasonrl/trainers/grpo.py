@@ -25,7 +25,7 @@ from reasonrl.evaluation.evaluate import Judged, records, sample_and_verify
 from reasonrl.models.load import Policy
 from reasonrl.models.logprobs import TokenScores, response_logprobs
 from reasonrl.rollout.engine import Engine, Sampling
-from reasonrl.scoring import Scorer, WeightedVerifier, check_unjudged
+from reasonrl.scoring import Scorer, check_unjudged
 from reasonrl.tracking import Tracker
 from reasonrl.trainers.metrics import Clock, Sample, TokenStats, response_metrics, time_metrics, update_metrics
 from reasonrl.trainers.problems import ProblemStream
@@ -42,7 +42,7 @@ class GRPO:
         share_prompt, logits_chunk: how log-probabilities are computed, see `models.logprobs`.
         problems: which problems each step draws.
         engine, sampling: how responses are sampled.
-        scorer, verifiers, max_unjudged: how they are verified.
+        scorer, max_unjudged: how they are verified.
         session, tracker: how the model is updated, and where metrics go.
         rollouts: the folder of stored rollouts.
         seed: of samples and minibatches.
@@ -58,7 +58,6 @@ class GRPO:
     engine: Engine
     sampling: Sampling
     scorer: Scorer
-    verifiers: Sequence[WeightedVerifier]
     max_unjudged: float
     session: Session
     tracker: Tracker
@@ -160,7 +159,7 @@ def gather_checked(run: GRPO, samples: Sequence[Sample]) -> list[Sample]:
     everyone = gather(run.session.accelerator, samples)
     everyone.sort(key=lambda s: (s.row.group, s.judged.rollout.sample))
     scored = {(s.judged.problem.id, s.judged.rollout.sample): s.judged.scored for s in everyone}
-    check_unjudged(scored, run.verifiers, run.max_unjudged)
+    check_unjudged(scored, run.max_unjudged)
     return everyone
 
 
@@ -233,7 +232,6 @@ def write_rollouts(run: GRPO, everyone: Sequence[Sample], step: int) -> None:
     """Store every response of the step with its verdicts and advantage."""
     rows = records(
         [s.judged for s in everyone],
-        run.verifiers,
         step=step,
         temperature=run.sampling.temperature,
         advantages=[s.row.advantage if s.counted else None for s in everyone],
@@ -247,7 +245,7 @@ def step_metrics(
     """One line of metrics.jsonl; `trainers.metrics` says what each number means."""
     means = stats.means(run.session)
     return {
-        **response_metrics(everyone, run.verifiers),
+        **response_metrics(everyone),
         "kl": means["approx_kl"],  # unless there is a reference: then the next line has one
         **means,
         **update_metrics(updates, run.session),

@@ -28,8 +28,8 @@ from torch import Tensor
 from reasonrl.algorithms.masking import masked_sum
 from reasonrl.batch import Row
 from reasonrl.evaluation.evaluate import Judged
-from reasonrl.scoring import WeightedVerifier
 from reasonrl.trainers.session import Session, Update
+from reasonrl.verifier import Verdict
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class TokenStats:
         return means | {"padding": 1 - tokens / computed if computed else 0.0}
 
 
-def response_metrics(samples: Sequence[Sample], verifiers: Sequence[WeightedVerifier]) -> dict[str, float]:
+def response_metrics(samples: Sequence[Sample]) -> dict[str, float]:
     """Rewards, correctness, lengths and reasons of all responses of a step, over all processes."""
     judged = [s.judged for s in samples]
     rewards = [one.scored.reward for one in judged if one.scored.reward is not None]
@@ -111,12 +111,15 @@ def response_metrics(samples: Sequence[Sample], verifiers: Sequence[WeightedVeri
         "truncated": fmean(one.rollout.finish_reason == "length" for one in judged),
         "policy_version": float(judged[0].rollout.version),
     }
-    for index, weighted in enumerate(verifiers):
-        verdicts = [one.scored.verdicts[index] for one in judged]
+    by_verifier: dict[str, list[Verdict]] = {}
+    for one in judged:
+        for weighted, verdict in zip(one.scored.verifiers, one.scored.verdicts, strict=True):
+            by_verifier.setdefault(weighted.name, []).append(verdict)
+    for name, verdicts in by_verifier.items():
         numbers = [v.reward for v in verdicts if v.reward is not None]
-        metrics[f"reward/{weighted.name}"] = fmean(numbers) if numbers else 0.0
+        metrics[f"reward/{name}"] = fmean(numbers) if numbers else 0.0
         for reason, number in Counter(v.reason for v in verdicts).items():
-            metrics[f"reason/{weighted.name}/{reason}"] = number / len(judged)
+            metrics[f"reason/{name}/{reason}"] = number / len(verdicts)
     return metrics
 
 

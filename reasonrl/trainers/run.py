@@ -1,5 +1,6 @@
 """A run from its config: data, model, engine and scorer put together, then warm start, training and evaluation."""
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,21 +16,20 @@ from transformers.utils import logging as transformers_logging
 
 from reasonrl import config as run_config
 from reasonrl import store, tasks
-from reasonrl.batch import Row
 from reasonrl.config import GRPOConfig, RunConfig, SFTConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation import report as reports
 from reasonrl.evaluation.evaluate import Judged, Prompted, evaluate
-from reasonrl.evaluation.prepare import make_engine, to_sampling, with_prompts
+from reasonrl.evaluation.prepare import make_engine, to_sampling, with_prompt, with_prompts
 from reasonrl.evaluation.report import Report
 from reasonrl.models.forward import can_share_prompt
 from reasonrl.models.load import Policy, load_policy, reference_of, save_policy
-from reasonrl.models.prompt import prompt_ids, response_ids
 from reasonrl.rollout.engine import Engine, Sampling
 from reasonrl.scoring import Scorer, WeightedVerifier, check_unjudged
-from reasonrl.scoring.resolve import check_problems, resolve
-from reasonrl.tasks import Task
+from reasonrl.scoring.resolve import audit, check_problems, resolve
+from reasonrl.tasks import Mixture, Task
 from reasonrl.tracking import Tracker
+from reasonrl.trainers.data import demonstrations, listed_problems, training_sources
 from reasonrl.trainers.grpo import GRPO, train_grpo
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.session import Session, gather
@@ -47,10 +47,9 @@ class Parts:
 
     config: RunConfig
     folder: Path
-    task: Task
+    task: Task | Mixture
     problems: ProblemStream | None
     held_out: list[Prompted]
-    verifiers: tuple[WeightedVerifier, ...]
     policy: Policy
     accelerator: Accelerator
     engine: Engine
@@ -84,8 +83,9 @@ def train(config: RunConfig, console: Console) -> Path:
 def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
     """Load everything a run needs; what must be closed is left to `stack`."""
     task, verifiers, sampling = resolve_task(config)
-    train_problems, held_out = task.problems("train"), task.problems("eval")[: config.evaluation.rows]
-    check_problems(verifiers, [*train_problems, *held_out])
+    held_out = task.problems("eval", config.evaluation.rows)
+    listed = {} if isinstance(config.algorithm, SFTConfig) else listed_problems(task)
+    check_problems(verifiers, itertools.chain(held_out, *listed.values()))
     accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
     set_seed(config.seed)
     scorer = stack.enter_context(
@@ -96,21 +96,23 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
     engine = make_engine(policy, config.engine.max_batch, accelerator.autocast)
     stack.callback(engine.close)
     problems = None
+    rank, world = accelerator.process_index, accelerator.num_processes
     if isinstance(config.algorithm, GRPOConfig):
-        problems = ProblemStream(
-            with_prompts(train_problems, policy, sampling.max_tokens),
-            config.algorithm.problems_per_step,
-            config.seed,
-            accelerator.process_index,
-            accelerator.num_processes,
+        make = partial(
+            with_prompt, policy=policy, max_tokens=sampling.max_tokens, longest=config.task.max_prompt_tokens
         )
+        sources = training_sources(task, listed, make, verifiers, config.seed, console)
+        problems = ProblemStream(sources, config.algorithm.problems_per_step, rank, world)
+        if not any(part.streams for part, _ in task.parts):  # what a stream brings is judged as it comes
+            steps = range(1, config.algorithm.steps + 1)
+            drawn = {one.problem.id: one.problem for step in steps for one in problems.of_step(step)[0]}
+            audit(scorer, list(drawn.values()), task.path)
+    audit(scorer, held_out[rank::world], task.path)
     prompted = with_prompts(held_out, policy, sampling.max_tokens)
     folder = make_folder(config, accelerator)  # only now: a run that could not begin leaves no folder behind
     tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
     stack.callback(tracker.close)
-    return Parts(
-        config, folder, task, problems, prompted, verifiers, policy, accelerator, engine, sampling, scorer, tracker
-    )
+    return Parts(config, folder, task, problems, prompted, policy, accelerator, engine, sampling, scorer, tracker)
 
 
 def run_phases(parts: Parts) -> tuple[Report, Report]:
@@ -130,7 +132,7 @@ def run_phases(parts: Parts) -> tuple[Report, Report]:
     return before, run_evaluation(parts, "after", step=algorithm.steps)
 
 
-def resolve_task(config: RunConfig) -> tuple[Task, tuple[WeightedVerifier, ...], Sampling]:
+def resolve_task(config: RunConfig) -> tuple[Task | Mixture, tuple[WeightedVerifier, ...], Sampling]:
     """The task, its verifiers, and how responses are sampled in training.
 
     Raises:
@@ -146,7 +148,7 @@ def resolve_task(config: RunConfig) -> tuple[Task, tuple[WeightedVerifier, ...],
                 "training samples from the whole distribution, since log-probabilities of a truncated one do not "
                 "match the trained policy's; set sampling.top_p to 1 and sampling.top_k to 0"
             )
-    return task, resolve(task.verifiers), sampling
+    return task, resolve(task), sampling
 
 
 def make_folder(config: RunConfig, accelerator: Accelerator) -> Path:
@@ -167,7 +169,7 @@ def run_sft(parts: Parts, config: SFTConfig, phase: str, after_step: Callable[[i
     with parts.tracker.phase(phase, config.steps):
         train_sft(
             config,
-            demonstrations(parts.task, parts.policy),
+            [(demonstrations(part, parts.policy, config), weight) for part, weight in parts.task.parts],
             parts.policy,
             session,
             parts.tracker,
@@ -175,25 +177,6 @@ def run_sft(parts: Parts, config: SFTConfig, phase: str, after_step: Callable[[i
             seed=parts.config.seed,
             after_step=after_step,
         )
-
-
-def demonstrations(task: Task, policy: Policy) -> list[Row]:
-    """The task's demonstrations as token ids.
-
-    Raises:
-        ReasonRLError: there are none, or one does not fit the model.
-    """
-    rows = []
-    for index, (problem, text) in enumerate(task.demonstrations()):
-        ids = prompt_ids(problem.prompt, policy.tokenizer), response_ids(text, policy.tokenizer, policy.eos_ids[0])
-        tokens = sum(map(len, ids))
-        if policy.max_positions is not None and tokens > policy.max_positions:
-            raise ReasonRLError(
-                f"problem {problem.id}: prompt and demonstration have {tokens} tokens together, the model takes "
-                f"{policy.max_positions}; leave the demonstration out"
-            )
-        rows.append(Row(*ids, group=index))
-    return rows
 
 
 def run_grpo(parts: Parts, config: GRPOConfig, problems: ProblemStream) -> None:
@@ -209,7 +192,6 @@ def run_grpo(parts: Parts, config: GRPOConfig, problems: ProblemStream) -> None:
         engine=parts.engine,
         sampling=parts.sampling,
         scorer=parts.scorer,
-        verifiers=parts.verifiers,
         max_unjudged=parts.config.verification.max_unjudged,
         session=Session(policy.model, accelerator, config.optimizer, config.steps * config.epochs * config.minibatches),
         tracker=parts.tracker,
@@ -243,16 +225,14 @@ def run_evaluation(parts: Parts, name: str, *, step: int) -> Report:
         local, parts.engine, parts.scorer, parts.sampling, samples=settings.samples, seed=parts.config.seed
     )
     found = replace(found, greedy=gather_judged(parts, found.greedy), sampled=gather_judged(parts, found.sampled))
-    report = reports.report(
-        found, task=parts.task.config.name, model=str(parts.folder), seed=parts.config.seed, k=settings.k
-    )
+    report = reports.report(found, task=parts.task.name, model=str(parts.folder), seed=parts.config.seed, k=settings.k)
     if accelerator.is_main_process:
         folder = parts.folder / "eval"
         reports.save(report, folder / f"{name}.json")
-        store.write(folder / f"{name}.parquet", found.records(parts.verifiers, step=step))
+        store.write(folder / f"{name}.parquet", found.records(step=step))
     for judged in (found.greedy, found.sampled):
         scored = {(one.problem.id, one.rollout.sample): one.scored for one in judged}
-        check_unjudged(scored, parts.verifiers, parts.config.verification.max_unjudged)
+        check_unjudged(scored, parts.config.verification.max_unjudged)
     return report
 
 
@@ -265,7 +245,7 @@ def gather_judged(parts: Parts, judged: Sequence[Judged]) -> list[Judged]:
 def show_result(parts: Parts, before: Report, after: Report, seconds: float) -> None:
     """The table before and after, and where everything lies."""
     console = parts.tracker.console
-    console.print(reports.table({"before": before, "after": after}, f"{parts.task.config.name}, held-out problems"))
+    console.print(reports.table({"before": before, "after": after}, f"{parts.task.name}, held-out problems"))
     console.print(f"run       {parts.folder}  ({seconds:.0f} s in all)", highlight=False, soft_wrap=True)
     console.print(f"rollouts  {parts.folder / 'rollouts'}", highlight=False, soft_wrap=True)
     console.print(f"model     {parts.folder / 'final'}", highlight=False, soft_wrap=True)

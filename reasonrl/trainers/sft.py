@@ -12,12 +12,13 @@ from reasonrl.config import SFTConfig
 from reasonrl.models.load import Policy
 from reasonrl.models.logprobs import response_logprobs
 from reasonrl.tracking import Tracker
+from reasonrl.trainers.quotas import Quotas
 from reasonrl.trainers.session import Session
 
 
 def train_sft(
     config: SFTConfig,
-    demonstrations: Sequence[Row],
+    demonstrations: Sequence[tuple[Sequence[Row], float]],
     policy: Policy,
     session: Session,
     tracker: Tracker,
@@ -30,7 +31,7 @@ def train_sft(
 
     Args:
         config: steps and batch size.
-        demonstrations: prompts and responses to imitate, the same on every process.
+        demonstrations: prompts and responses to imitate, the same on every process; of each task, with its weight.
         policy, session, tracker: what is trained, how, and where it is logged.
         logits_chunk: see `models.logprobs`.
         seed: of the order of demonstrations.
@@ -39,10 +40,16 @@ def train_sft(
     Raises:
         ReasonRLError: too many updates in a row were not finite.
     """
+    quotas = Quotas([weight for _, weight in demonstrations], config.batch_size)
     rank, world = session.accelerator.process_index, session.accelerator.num_processes
     for step in range(1, config.steps + 1):
         started = time.monotonic()
-        batch = [demonstrations[i] for i in batch_indices(len(demonstrations), config.batch_size, step, seed)]
+        firsts, counts = quotas.before(step), quotas.of_step(step)
+        batch = [
+            rows[index]
+            for (rows, _), first, count in zip(demonstrations, firsts, counts, strict=True)
+            for index in epoch_indices(len(rows), first, count, seed)
+        ]
         update = session.update(losses(config, batch, batch[rank::world], policy, session, logits_chunk))
         tokens = sum(len(row.response_ids) for row in batch)
         seconds = time.monotonic() - started
@@ -77,13 +84,12 @@ def losses(
         yield aggregate(-scores.logprobs, mask, "token_mean", sequences=len(batch), tokens=tokens)
 
 
-def batch_indices(count: int, size: int, step: int, seed: int) -> list[int]:
-    """Which demonstrations step `step` (from 1) takes: epochs, each shuffled anew, one after another."""
-    first = (step - 1) * size
+def epoch_indices(items: int, first: int, count: int, seed: int) -> list[int]:
+    """The indices of `count` items from the `first` on, where epochs, each shuffled anew, follow one another."""
     chosen: list[int] = []
-    while len(chosen) < size:
-        epoch, offset = divmod(first + len(chosen), count)
-        order = list(range(count))
+    while len(chosen) < count:
+        epoch, offset = divmod(first + len(chosen), items)
+        order = list(range(items))
         random.Random(f"{seed}/{epoch}").shuffle(order)
-        chosen += order[offset : offset + size - len(chosen)]
+        chosen += order[offset : offset + count - len(chosen)]
     return chosen

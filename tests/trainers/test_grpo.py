@@ -16,11 +16,9 @@ from reasonrl.evaluation.evaluate import Judged
 from reasonrl.models.load import Policy, reference_of
 from reasonrl.models.logprobs import response_logprobs
 from reasonrl.rollout.engine import Request, Sampling
-from reasonrl.scoring import WeightedVerifier
 from reasonrl.trainers import grpo
 from reasonrl.trainers.grpo import GRPO, gather_checked, token_stats, update, with_advantages
 from reasonrl.trainers.metrics import Sample, TokenStats, response_metrics
-from reasonrl.verifier import Verdict, Verifier, VerifierOptions
 
 
 def config(**settings: Any) -> GRPOConfig:
@@ -161,17 +159,9 @@ def test_samples_come_in_order_of_group_and_sample(policy: Policy) -> None:
     assert [(s.row.group, s.judged.rollout.sample) for s in ordered] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-class Rule(Verifier):
-    name = "rule"
-
-    def verify(self, problem: Any, response: Any) -> Verdict:
-        raise NotImplementedError
-
-
 def test_too_many_unjudged_name_the_verifier(policy: Policy) -> None:
-    verifiers = [WeightedVerifier(Rule, VerifierOptions(), 1.0, "1")]
     responses = [*RESPONSES[:3], judged(1, 1, (9,), None)]
-    run = grpo_run(config(), policy, verifiers=verifiers, max_unjudged=0.25)
+    run = grpo_run(config(), policy, max_unjudged=0.25)
     samples = with_advantages(run, responses, [0, 1])
     assert len(gather_checked(run, samples)) == 4
     with pytest.raises(ReasonRLError, match=r"(?s)1 of 4 responses .*'rule' gave the reason 'error'"):
@@ -179,14 +169,13 @@ def test_too_many_unjudged_name_the_verifier(policy: Policy) -> None:
 
 
 def test_response_metrics_by_hand(policy: Policy) -> None:
-    verifiers = [WeightedVerifier(Rule, VerifierOptions(), 1.0, "1")]
     responses: list[Judged] = [
         judged(0, 0, (3, 4, 5), 1.0), judged(0, 1, (6,), 0.0), judged(1, 0, (8,) * 8, 0.5, finish_reason="length"),
         judged(1, 1, (9, 9), None),
     ]  # fmt: skip
     # With a KL in the loss every judged response learns; the metric still says which groups agree.
     run = grpo_run(config(kl={"coefficient": 0.1}), policy, reference=reference_of(policy.model))
-    metrics = response_metrics(with_advantages(run, responses, [0, 1]), verifiers)
+    metrics = response_metrics(with_advantages(run, responses, [0, 1]))
     assert metrics == pytest.approx({
         "reward": 0.5, "reward_std": math.sqrt(1 / 6), "pass_rate": 1 / 3, "unjudged": 1.0, "groups_that_agree": 0.5,
         "response_length": 3.5, "response_length_max": 8.0, "truncated": 0.25, "policy_version": 0.0,

@@ -16,7 +16,7 @@ from reasonrl.config import SFTConfig
 from reasonrl.models.load import Policy
 from reasonrl.tracking import Tracker
 from reasonrl.trainers.session import Session
-from reasonrl.trainers.sft import batch_indices, train_sft
+from reasonrl.trainers.sft import epoch_indices, train_sft
 
 
 def demonstrations() -> list[Row]:
@@ -34,7 +34,7 @@ def trained(path: Path, policy: Policy, **settings: Any) -> tuple[dict[str, Any]
     session = Session(policy.model, accelerator(), config.optimizer, config.steps)
     tracker = Tracker(path, silent())
     with kept_gradients(session) as gradients:
-        train_sft(config, demonstrations(), policy, session, tracker, logits_chunk=2**26, seed=0)
+        train_sft(config, [(demonstrations(), 1.0)], policy, session, tracker, logits_chunk=2**26, seed=0)
     tracker.close()
     return json.loads(path.read_text().splitlines()[-1]), gradients
 
@@ -66,11 +66,11 @@ def test_it_learns_its_demonstrations(tmp_path: Path) -> None:
 
 
 def test_every_epoch_takes_every_demonstration_once() -> None:
-    taken = [i for step in range(1, 6) for i in batch_indices(5, 3, step, seed=0)]  # 15: three epochs of five
+    taken = [i for step in range(1, 6) for i in epoch_indices(5, 3 * (step - 1), 3, seed=0)]  # 15: three epochs of five
     assert Counter(taken) == dict.fromkeys(range(5), 3)
     assert sorted(taken[:5]) == sorted(taken[5:10]) == list(range(5))
     assert taken[:5] != taken[5:10]
 
 
 def test_a_batch_larger_than_the_data_takes_some_twice() -> None:
-    assert Counter(batch_indices(2, 5, 1, seed=0)).most_common()[0][1] == 3
+    assert Counter(epoch_indices(2, 0, 5, seed=0)).most_common()[0][1] == 3

@@ -6,6 +6,7 @@ from reasonrl import Problem, Response, Verdict, Verifier, VerifierOptions
 from reasonrl_math import equality
 from reasonrl_math.bounds import too_large
 from reasonrl_math.extract import Where, extract_answer
+from reasonrl_math.near_miss import near_miss
 from reasonrl_math.rewrite import as_word
 
 SHOWN = 200  # characters of an answer quoted in the evidence
@@ -58,6 +59,14 @@ class Math(Verifier):
             return f"the reference {reference[:SHOWN]!r} is too large: {bound}"
         is_word = as_word(reference) is not None
         return None if is_word or equality.parse(reference) is not None else f"cannot parse the reference {reference!r}"
+
+    def right_response(self, problem: Problem) -> str | None:
+        """The reference in a box."""
+        return rf"\boxed{{{problem.reference}}}" if (problem.reference or "").strip() else None
+
+    def wrong_response(self, problem: Problem) -> str | None:
+        """Something near that is not the same mathematically, in a box."""
+        return rf"\boxed{{{near_miss(problem.reference or '')}}}" if (problem.reference or "").strip() else None
 
     def warm_up(self) -> None:
         """Import math-verify and sympy, and build the parser's tables, by one parse."""

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from reasonrl import Problem, Response, StepReward, Verdict, Verifier, VerifierOptions
-from reasonrl_rules.answer import answer_after, marker_at
+from reasonrl_rules.answer import answer_after, marker_at, with_marker
 from reasonrl_rules.equations import find_equations
 from reasonrl_rules.expressions import read_number
 
@@ -62,3 +62,13 @@ class ArithmeticSteps(Verifier):
         if read_number(problem.reference or "") is not None:
             return None
         return f"the reference {problem.reference!r} is not a number"
+
+    def right_response(self, problem: Problem) -> str | None:
+        """The reference after the marker; without the commas that only `thousands` lets one write."""
+        number = (problem.reference or "").strip().replace(",", "")
+        return with_marker(number, self.options.answer) if number else None
+
+    def wrong_response(self, problem: Problem) -> str | None:
+        """The same with one digit more, which changes the value of every integer and decimal."""
+        right = self.right_response(problem)
+        return None if right is None else f"{right}1"

@@ -5,10 +5,9 @@ import re
 from pydantic import Field
 
 from reasonrl import Problem, Response, Verdict, Verifier, VerifierOptions
-from reasonrl_rules.answer import after_thinking
+from reasonrl_rules.answer import after_thinking, last_box
 
 # Every pattern is anchored at a word or a brace and has no nested repetition, so all run in linear time.
-BOX = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 TAGGED = re.compile(r"<answer>([^<]*)</answer>")
 STATED = re.compile(r"(?i:\b(?:answer|option|choice)(?:\s+is\b|\s*:))[\s:*$]*(?i:option\s+)?")
 WRAPPER = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|bf|rm)\b|[{}$*\\]")
@@ -68,12 +67,21 @@ class Choice(Verifier):
             return None
         return f"the reference {problem.reference!r} is not one of the letters {self.options.letters}"
 
+    def right_response(self, problem: Problem) -> str | None:
+        """The letter of the reference, stated."""
+        return None if self.audit(problem) else _stated(_reference_letter(problem.reference))
+
+    def wrong_response(self, problem: Problem) -> str | None:
+        """Another letter, stated; None if there is only one."""
+        others = [letter for letter in self.options.letters if letter != _reference_letter(problem.reference)]
+        return _stated(others[0]) if others and self.audit(problem) is None else None
+
 
 def chosen_letter(text: str, letters: str) -> str | None:
     """The option that `text` names by its letter, in upper case, or None."""
-    boxes = _boxes(text)
-    if boxes is not None:
-        return _letter(boxes, letters)
+    box = last_box(text)
+    if box is not None:
+        return _letter(box, letters)
     tagged = TAGGED.findall(text)
     if tagged:
         return _letter(tagged[-1], letters)
@@ -88,24 +96,12 @@ def chosen_letter(text: str, letters: str) -> str | None:
     return named[-1] if named else None
 
 
+def _stated(letter: str) -> str:
+    return f"The answer is ({letter})."
+
+
 def _line_at(text: str, start: int) -> str:
     return text[start : start + LONGEST_STATEMENT].partition("\n")[0]
-
-
-def _boxes(text: str) -> str | None:
-    """The content of the last balanced box, "" if the boxes are all broken, None if there is no box."""
-    opened: list[tuple[bool, int]] = []
-    last, content = -1, None
-    for found in BOX.finditer(text):
-        if found[0] == "}":
-            is_box, start = opened.pop() if opened else (False, 0)
-            if is_box and start > last:
-                last, content = start, text[start : found.start()]
-        elif found[0][-1] == "{" and found[0] != r"\{":
-            is_box = found[0] != "{"
-            opened.append((is_box, found.end()))
-            content = "" if is_box and content is None else content
-    return content
 
 
 def _letter(text: str, letters: str, sentence: bool = False) -> str | None:

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from reasonrl import Problem, Response, Verdict, Verifier, VerifierOptions
-from reasonrl_rules.answer import after_thinking, answer_after
+from reasonrl_rules.answer import after_thinking, answer_after, with_marker
 
 
 class ExactOptions(VerifierOptions):
@@ -47,6 +47,15 @@ class Exact(Verifier):
     def audit(self, problem: Problem) -> str | None:
         """An absent or empty reference is a fault."""
         return None if (problem.reference or "").strip() else "the reference is empty"
+
+    def right_response(self, problem: Problem) -> str | None:
+        """The reference, after the marker if there is one."""
+        return None if self.audit(problem) else with_marker(problem.reference or "", self.options.answer)
+
+    def wrong_response(self, problem: Problem) -> str | None:
+        """The reference and one letter more."""
+        right = self.right_response(problem)
+        return None if right is None else f"{right.rstrip()}x"
 
     def _normal(self, text: str) -> str:
         text = " ".join(text.split())

@@ -48,6 +48,15 @@ class Format(Verifier):
         fault = _fault(text.strip(), self.options.think, self.options.answer)
         return Verdict(0.0, "wrong_format", evidence={"fault": fault}) if fault else Verdict(1.0, "correct")
 
+    def right_response(self, problem: Problem) -> str:
+        """A block of thinking, then an answer, whatever stands in it."""
+        opened = "" if self.options.think_opened else f"<{self.options.think}>"
+        return f"{opened}…</{self.options.think}>\n<{self.options.answer}>…</{self.options.answer}>"
+
+    def wrong_response(self, problem: Problem) -> str:
+        """The same with the answer left open."""
+        return self.right_response(problem).removesuffix(f"</{self.options.answer}>")
+
 
 def _fault(text: str, think: str, answer: str) -> str | None:
     """The first rule that `text` breaks, or None."""

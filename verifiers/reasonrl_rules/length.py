@@ -56,3 +56,9 @@ class Length(Verifier):
         if response.tokens > self.options.max_tokens:
             reason = "overlong"
         return Verdict(reward, reason, evidence={"tokens": response.tokens})
+
+    def right_response(self, problem: Problem) -> None:
+        """None: no length is right; the best there is, is a penalty of 0."""
+
+    def wrong_response(self, problem: Problem) -> None:
+        """None: no text is wrong, only its length."""

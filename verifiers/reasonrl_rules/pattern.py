@@ -42,3 +42,9 @@ class Pattern(Verifier):
         if found is None:
             return Verdict(0.0, "wrong_format")
         return Verdict(1.0, "correct", evidence={"found": found.group()[:200]})
+
+    def right_response(self, problem: Problem) -> None:
+        """None: a text is not made from a regular expression here."""
+
+    def wrong_response(self, problem: Problem) -> None:
+        """None: what the expression does not match, cannot be told from it."""

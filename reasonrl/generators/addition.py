@@ -1,14 +1,11 @@
-"""Problems made on the spot: seeded, offline, the same on every machine. Rows have the fields a data set would have."""
+"""The generator `arithmetic`: addition with the working written out, column by column."""
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Split = Literal["train", "eval"]
-Row = dict[str, Any]
+from reasonrl.generators.drawing import Row, Split
 
 TRAINING_PAIRS = 20_000  # a + b and b + a counted once, of numbers with more than two digits
 
@@ -111,21 +108,3 @@ def _working(a: int, b: int, options: ArithmeticOptions, careless: random.Random
             carry = 0
     total += carry * 10**options.digits
     return f"{','.join(columns)}:{total}"
-
-
-@dataclass(frozen=True)
-class Generator:
-    """A generator: its options and the function that makes the rows of a split from a seed."""
-
-    options: type[BaseModel]
-    rows: Callable[[Split, int, Any], list[Row]]
-
-
-GENERATORS: dict[str, Generator] = {
-    "arithmetic": Generator(options=ArithmeticOptions, rows=arithmetic),
-}
-
-
-def generate(name: str, split: Split, seed: int, options: BaseModel) -> list[Row]:
-    """The rows of one split of the generator of that name."""
-    return GENERATORS[name].rows(split, seed, options)

@@ -1,0 +1,95 @@
+r"""The reference answer of a row: a column or a template, and of its text all, what a regex finds, or the last box."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from reasonrl.columns import value_at
+from reasonrl.tasks.config import ReferenceConfig
+from reasonrl.tasks.templates import Template
+
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+_SHOWN = 200  # characters of a text in which nothing was found
+
+
+class Reference:
+    """How a task's references are found."""
+
+    def __init__(self, config: ReferenceConfig) -> None:
+        self._config = config
+        self._template = None if config.template is None else Template(config.template)
+
+    def of(self, row: Mapping[str, Any]) -> str:
+        """The reference of a row.
+
+        Raises:
+            ValueError: the row has none that could be used; the text begins with the key that is at fault.
+        """
+        text = self._text(row)
+        if self._config.regex is not None:
+            match = re.search(self._config.regex, text)
+            found = (match.group(1) or "").strip() if match else ""
+            if not found:
+                raise ValueError(f"reference.regex: finds nothing in {text[-_SHOWN:]!r}")
+            return found
+        if self._config.last_box:
+            box = last_box(text)
+            if not box:
+                raise ValueError(f"reference.last_box: no \\boxed{{…}} with content in {text[-_SHOWN:]!r}")
+            return box
+        return text
+
+    def _text(self, row: Mapping[str, Any]) -> str:
+        if self._template is None:
+            assert self._config.column is not None
+            return text_of(row, self._config.column, "reference.column")
+        try:
+            text = self._template.render(row).strip()
+        except ValueError as error:
+            raise ValueError(f"reference.template: {error}") from None
+        if not text:
+            raise ValueError("reference.template: renders to nothing")
+        return text
+
+
+def text_of(row: Mapping[str, Any], column: str, key: str) -> str:
+    """A column's text or number as text; a whole number is written as one, however the data types it (27.0 → 27).
+
+    Raises:
+        ValueError: the column is not there, or holds nothing or something else; the text begins with `key`.
+    """
+    try:
+        value = value_at(row, column)
+    except KeyError as error:
+        raise ValueError(f"{key}: {error.args[0]}") from None
+    if not isinstance(value, str | int | float) or not str(value).strip():
+        raise ValueError(f"{key}: column {column!r} holds {value!r}, expected text or a number")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def last_box(text: str) -> str | None:
+    r"""The content of the last balanced `\boxed{…}` or `\fbox{…}`, without surrounding white space; None without one.
+
+    Of boxes within each other it is the outer one, as in a worked solution that ends with its answer.
+    """
+    last, end = None, 0
+    for found in _BOX.finditer(text):
+        if found.start() < end:  # inside the box before
+            continue
+        closing = _closing_brace(text, found.end())
+        if closing is not None:
+            last, end = text[found.end() + 1 : closing].strip(), closing
+    return last
+
+
+def _closing_brace(text: str, opening: int) -> int | None:
+    depth, position = 0, opening
+    while position < len(text):
+        if text[position] == "\\":
+            position += 2  # an escaped brace is no brace
+            continue
+        depth += (text[position] == "{") - (text[position] == "}")
+        if depth == 0:
+            return position
+        position += 1
+    return None

@@ -1,0 +1,89 @@
+r"""References: text and numbers of columns, the last box of a worked solution."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reasonrl.tasks.config import ReferenceConfig
+from reasonrl.tasks.references import Reference, last_box
+
+# Text without a backslash and with braces that are balanced.
+FLAT = st.text(st.characters(exclude_characters="\\{}"), max_size=8)
+BALANCED = st.recursive(FLAT, lambda inner: st.builds("{}{{{}}}{}".format, FLAT, inner, FLAT), max_leaves=4)
+
+
+def of(row: dict[str, Any], **config: Any) -> str:
+    return Reference(ReferenceConfig(**config)).of(row)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(7, "7"), (27.0, "27"), (-0.5, "-0.5"), (1e20, "100000000000000000000"), (" 7 ", " 7 "), (True, "True")],
+)
+def test_a_number_is_written_plainly(value: Any, expected: str) -> None:
+    assert of({"answer": value}, column="answer") == expected
+
+
+@pytest.mark.parametrize("value", [None, "", " ", ["7"], {"a": 1}])
+def test_what_is_no_text_and_no_number_is_no_reference(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"reference.column: column 'answer' holds .*, expected text or a number"):
+        of({"answer": value}, column="answer")
+
+
+def test_nested_columns_and_templates() -> None:
+    row = {"reward_model": {"ground_truth": "34"}, "final_answer": ["1", "2"], "answer": 2}
+    assert of(row, column="reward_model.ground_truth") == "34"
+    assert of(row, column="final_answer.1") == "2"
+    assert of(row, template="{{ final_answer | join(', ') }}") == "1, 2"
+    assert of(row, template=" {{ 'ABCD'[answer] }} ") == "C"
+    for template, fault in (("{{ nothing }}", "'nothing' is undefined"), ("{{ '' }}", "renders to nothing")):
+        with pytest.raises(ValueError, match=f"reference.template: {fault}"):
+            of(row, template=template)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"so \boxed{5}.", "5"),
+        (r"\boxed{1} or rather \boxed{2}", "2"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\fbox{ 3 }", "3"),
+        (r"\boxed {4}", "4"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"\boxed{a \boxed{b}}", r"a \boxed{b}"),
+        (r"\boxed{1} then \boxed{2", "1"),
+        (r"\boxed{}", ""),
+        (r"\boxed 7", None),
+        ("none", None),
+    ],
+)
+def test_the_last_box(text: str, expected: str | None) -> None:
+    assert last_box(text) == expected
+
+
+@given(BALANCED, FLAT, FLAT)
+def test_a_box_gives_back_what_was_put_into_it(content: str, before: str, after: str) -> None:
+    assert last_box(f"{before}\\boxed{{{content}}}{after}") == content.strip()
+
+
+def test_a_solution_without_a_box_is_named() -> None:
+    assert of({"solution": r"\boxed{6}"}, column="solution", last_box=True) == "6"
+    for solution in ("six", r"\boxed{ }"):
+        with pytest.raises(ValueError, match=r"reference\.last_box: no .* with content in"):
+            of({"solution": solution}, column="solution", last_box=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ({}, "needs either `column` or `template`"),
+        ({"column": "a", "template": "b"}, "needs either `column` or `template`"),
+        ({"column": "a", "regex": "(a)", "last_box": True}, "exclude each other"),
+        ({"template": "{{ a"}, "unexpected end of template"),
+    ],
+)
+def test_a_reference_is_found_in_one_way(config: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        ReferenceConfig(**config)
