@@ -112,7 +112,8 @@ def _file_sources(config: DatasetConfig, split: Split, task: Path) -> Iterator[I
     given = config.data_files[split]
     for file in _existing(given if isinstance(given, tuple) else (given,), split, task):
         source = {"path": _format(file, split, task), "data_files": str(file), "split": "train"}
-        yield _load(task, str(file), source, config.streaming)
+        with _without_bars():  # of a local file it would be a bar of a moment
+            yield _load(task, str(file), source, config.streaming)
 
 
 def _existing(given: Sequence[str], split: Split, task: Path) -> Iterator[Path]:
@@ -198,6 +199,20 @@ def _hub_answers() -> bool:
     except Exception:  # noqa: BLE001  the client's error classes differ by its version; all mean that it got no answer
         return False
     return True
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Without the progress bars of `datasets`."""
+    import datasets
+
+    shown = datasets.is_progress_bar_enabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()
 
 
 @contextmanager

@@ -24,6 +24,7 @@ class Problem:
         reference: the reference answer as text, or None where the task has none.
         metadata: further columns of the row, by the names the task YAML gives them (tests, level, …).
         task: in a mixture, the task it belongs to; else empty.
+        row: its number in the task's data (from 0), for messages.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Problem:
     reference: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     task: str = ""
+    row: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from reasonrl.types import Problem, Response
 
 
 def perturbed(text: str) -> str:
-    """Text that says something else: its first whole number raised by one, or an "x" behind it if it has none."""
-    changed = re.sub(r"[0-9]+", lambda found: str(int(found[0]) + 1).zfill(len(found[0])), text, count=1)
+    """Text that says something else: the last digit of its first whole number changed, or an "x" behind it."""
+    changed = re.sub(r"[0-9](?![0-9])", lambda found: str((int(found[0]) + 1) % 10), text, count=1)
     return text + "x" if changed == text else changed
 
 

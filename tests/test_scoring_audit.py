@@ -13,7 +13,7 @@ from reasonrl.scoring.resolve import audit
 
 
 def problems(*references: str) -> list[Problem]:
-    return [Problem(f"p{index}", "q", reference) for index, reference in enumerate(references)]
+    return [Problem(f"p{index}", "q", reference, row=index) for index, reference in enumerate(references)]
 
 
 def test_each_unusable_reference_is_named_with_its_fault_in_order() -> None:
@@ -51,5 +51,5 @@ def test_a_run_is_told_the_first_fault_how_many_there_are_and_the_cure() -> None
         with pytest.raises(ReasonRLError) as caught:
             audit(scorer, problems("fine", "bad", "worse"), Path("task.yaml"))
     assert str(caught.value).startswith(
-        "task.yaml: the reference of problem p1 is unusable: cannot read 'bad' (1 more:"
+        "task.yaml: row 1: the reference of problem p1 is unusable: cannot read 'bad' (1 more:"
     )

@@ -31,16 +31,15 @@ def audit(scorer: Scorer, problems: Sequence[Problem], path: Path) -> None:
     """Can the verifiers read every reference? Else training would mask, or evaluation leave out, the problem.
 
     Raises:
-        ReasonRLError: a reference is unusable; names the problem, which has the row's number if the task has no `id`,
-            and how many others there are.
+        ReasonRLError: a reference is unusable; names the problem, its row, and how many others there are.
     """
     faults = scorer.audit(problems)
     if faults:
         (problem, fault), more = faults[0], len(faults) - 1
         others = f" ({more} more: `reasonrl tasks check` lists them)" if more else ""
         raise ReasonRLError(
-            f"{path}: the reference of problem {problem.id} is unusable: {fault}{others}; correct it, or leave such "
-            "rows out with dataset.where"
+            f"{path}: row {problem.row}: the reference of problem {problem.id} is unusable: {fault}{others}; correct "
+            "it, or leave the row out with dataset.where"
         )
 
 

@@ -133,6 +133,7 @@ class Task:
             reference=reference,
             metadata={column: self._value(row, column, "metadata") for column in config.metadata},
             task=self.task,
+            row=index,
         )
 
     def _usable(self, rows: Iterable[tuple[int, Row]], split: Split) -> Iterator[tuple[int, Problem]]:

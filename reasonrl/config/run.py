@@ -1,0 +1,139 @@
+"""A run YAML as typed records: every number one may change between runs, with what it means and its limits."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from reasonrl import resources, yamlfile
+from reasonrl.config.algorithms import GRPOConfig, SFTConfig
+from reasonrl.config.model import ModelConfig
+from reasonrl.tasks import SamplingConfig
+from reasonrl.yamlfile import Record
+
+
+class TaskRef(Record):
+    """Which task, and what of it.
+
+    Attributes:
+        name: a bundled one by name, any by the path of its YAML.
+        data_files: by split, files in place of its data set, where no hub is reachable.
+        max_prompt_tokens: training problems with a longer prompt are left out and counted; if null, and a prompt and
+            its longest response do not fit the model, the run does not begin.
+    """
+
+    name: str
+    data_files: dict[Literal["train", "eval"], str | tuple[str, ...]] = Field({})
+    max_prompt_tokens: int | None = Field(None, ge=1)
+
+
+class EngineConfig(Record):
+    """What samples responses.
+
+    Attributes:
+        name: "huggingface", the trained model itself.
+        max_batch: most responses decoded at once.
+    """
+
+    name: Literal["huggingface"] = "huggingface"
+    max_batch: int = Field(256, ge=1)
+
+
+class VerificationConfig(Record):
+    """How responses are verified.
+
+    Attributes:
+        workers: killable worker processes.
+        deadline: seconds one check may take; then it is killed and the response counts as unjudged.
+        max_unjudged: share of a step's responses that may be unjudged; more stops the run.
+    """
+
+    workers: int = Field(2, ge=1)
+    deadline: float = Field(10.0, gt=0)
+    max_unjudged: float = Field(0.1, ge=0, le=1)
+
+
+class EvaluationConfig(Record):
+    """pass@k on the held-out split, before and after training.
+
+    Attributes:
+        rows: how many held-out problems (all if null).
+        samples: n, sampled responses per problem, beside one greedy response.
+        k: for which k; each at most n.
+        every: also evaluate every so many steps (0: only before and after).
+    """
+
+    rows: int | None = Field(None, ge=1)
+    samples: int = Field(4, ge=1)
+    k: tuple[int, ...] = Field((1,), min_length=1)
+    every: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _k_fits(self) -> Self:
+        if not all(1 <= k <= self.samples for k in self.k):
+            raise ValueError(
+                f"every k must lie between 1 and samples={self.samples}, not {list(self.k)}: pass@k needs at least k "
+                "samples; raise evaluation.samples or leave the larger k out"
+            )
+        return self
+
+
+class RunConfig(Record):
+    """One run: `warm_start` (supervised, if given), then `algorithm`, with evaluations around them.
+
+    Attributes:
+        name: of its folder, runs/NAME (runs/NAME-2, … where earlier ones lie).
+        seed: of everything random, data aside.
+        runs: the folder of all runs.
+        sampling: what is different from the task's own sampling.
+        precision: "bf16" computes in bfloat16 where that is safe; the weights keep their type.
+        threads: of torch on the CPU; its own choice if null.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    seed: int = Field(0, ge=0)
+    runs: str = "runs"
+    task: TaskRef
+    model: ModelConfig
+    warm_start: SFTConfig | None = None
+    algorithm: Annotated[GRPOConfig | SFTConfig, Field(discriminator="name")]
+    sampling: SamplingConfig | None = None
+    engine: EngineConfig = EngineConfig()
+    verification: VerificationConfig = VerificationConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    precision: Literal["no", "bf16"] = "no"
+    threads: int | None = Field(None, ge=1)
+
+    @field_validator("task", mode="before", json_schema_input_type=str | TaskRef)
+    @classmethod
+    def _name_alone(cls, task: Any) -> Any:
+        return {"name": task} if isinstance(task, str) else task
+
+
+def load(name: str, overrides: Sequence[str] = ()) -> RunConfig:
+    """A run by path, or by the bare name of a bundled config, with `dotted.key=value` overrides.
+
+    Raises:
+        ReasonRLError: no such file, or a fault in it, one it extends or an override: where, and the nearest key.
+    """
+    folders = [resources.bundled("configs")]
+    document = yamlfile.read_extended(yamlfile.find(name, "run", folders), "run", folders)
+    for override in overrides:
+        if isinstance(document.data.get("task"), str):  # `task: gsm8k` is short for a mapping
+            document.data["task"] = {"name": document.data["task"]}
+        document = document.override(override)
+    return yamlfile.validate(RunConfig, document)
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The resolved run, every key of it, as the text of a run YAML; `load` reads the same run back."""
+    data = config.model_dump(mode="json")
+    if config.sampling is not None:  # what it leaves out is the task's to say
+        data["sampling"] = config.sampling.model_dump(mode="json", exclude_unset=True)
+    return yamlfile.dump(data)
+
+
+def save(config: RunConfig, path: Path) -> None:
+    """Write the resolved run; `load` reads the same run back."""
+    path.write_text(to_yaml(config), encoding="utf-8")
