@@ -111,7 +111,7 @@ def _stored(config: DatasetConfig, split: Split, task: Path) -> Iterator[tuple[i
 def _file_sources(config: DatasetConfig, split: Split, task: Path) -> Iterator[Iterable[Row]]:
     given = config.data_files[split]
     for file in _existing(given if isinstance(given, tuple) else (given,), split, task):
-        source = {"path": _format(file, split, task), "data_files": str(file), "split": "train"}
+        source = {"path": _format(file, split, task), "data_files": glob.escape(str(file)), "split": "train"}
         with _without_bars():  # of a local file it would be a bar of a moment
             yield _load(task, str(file), source, config.streaming)
 
@@ -119,7 +119,7 @@ def _file_sources(config: DatasetConfig, split: Split, task: Path) -> Iterator[I
 def _existing(given: Sequence[str], split: Split, task: Path) -> Iterator[Path]:
     for name in given:
         pattern = Path(name).expanduser()
-        if not any(character in name for character in "*?["):
+        if pattern.is_file() or not any(character in name for character in "*?["):
             yield pattern
             continue
         found = sorted(map(Path, glob.glob(str(pattern), recursive=True)))

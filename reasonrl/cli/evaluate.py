@@ -1,13 +1,19 @@
 """`reasonrl eval TASK --model PATH -n 16 -k 1,8`."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from reasonrl.cli.data import parse_data
 from reasonrl.errors import ReasonRLError
+
+if TYPE_CHECKING:
+    from reasonrl.evaluation.report import Report
 
 
 def evaluate(
@@ -16,26 +22,57 @@ def evaluate(
     samples: Annotated[int, typer.Option("-n", min=1, help="Sampled responses per problem.")] = 4,
     k: Annotated[str, typer.Option("-k", help="For which k, comma-separated; each at most n.")] = "1",
     rows: Annotated[int | None, typer.Option(min=1, help="How many problems; all by default.")] = None,
-    data: Annotated[Path | None, typer.Option(help="A file in place of the task's evaluation split.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="[eval=]FILE", help="A file in place of the task's evaluation split.")
+    ] = None,
     temperature: Annotated[float | None, typer.Option(min=0, help="Of the sampled responses.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of a response.")] = None,
     seed: Annotated[int, typer.Option(help="Of the samples.")] = 0,
     max_batch: Annotated[int, typer.Option(min=1, help="Most responses decoded at once.")] = 256,
     runs: Annotated[Path, typer.Option(help="Where the folder with report and responses is made.")] = Path("runs"),
     json_file: Annotated[
-        Path | None, typer.Option("--json", dir_okay=False, help="Also write the report to this file.")
+        Path | None,
+        typer.Option("--json", dir_okay=False, help="Also write the report to this file; - is standard output."),
     ] = None,
 ) -> None:
     """Evaluate a model on a task: greedy and sampled pass@k. The same command gives the same numbers."""
-    ks = _parse_k(k, samples)
+    ks = parse_k(k)
+    if bad := [one for one in ks if not 1 <= one <= samples]:
+        raise ReasonRLError(f"-k {bad[0]}: pass@k needs 1 <= k <= n, and n is {samples}; raise -n")
     from reasonrl import tasks
 
-    tasks.load(task, {"eval": str(data)} if data else None)
+    file = _evaluation_file(data or [])
+    tasks.load(task, {"eval": str(file)} if file else None)
     # After the task is known to be good: importing torch and transformers takes seconds.
-    from reasonrl.evaluation import report as reports
     from reasonrl.evaluation.command import evaluate_model
 
-    console = Console()
+    console = console_beside(json_file)
+    with counting_bar(console) as count:
+        report, folder = evaluate_model(
+            task,
+            model,
+            samples=samples,
+            k=ks,
+            rows=rows,
+            data=file,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            seed=seed,
+            max_batch=max_batch,
+            runs=runs,
+            progress=count,
+        )
+    show(report, folder, f"{task}, held-out problems", console, json_file)
+
+
+def console_beside(json_file: Path | None) -> Console:
+    """Where tables and progress go: to standard error if the JSON goes to standard output."""
+    return Console(stderr=_is_standard_output(json_file))
+
+
+@contextmanager
+def counting_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal; yields the function that is told how many of how many responses are done."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -45,33 +82,44 @@ def evaluate(
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("loading", total=None)
-        report, folder = evaluate_model(
-            task,
-            model,
-            samples=samples,
-            k=ks,
-            rows=rows,
-            data=data,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            seed=seed,
-            max_batch=max_batch,
-            runs=runs,
-            progress=lambda done, total: progress.update(bar, description="responses", completed=done, total=total),
-        )
-    console.print(reports.table({model: report}, f"{task}, held-out problems"))
+        yield lambda done, total: progress.update(bar, description="responses", completed=done, total=total)
+
+
+def show(report: "Report", folder: Path, title: str, console: Console, json_file: Path | None) -> None:
+    """Print a report with its breakdowns and where it lies; write the JSON that was asked for."""
+    from reasonrl.evaluation import report as reports
+    from reasonrl.evaluation.breakdown import breakdown_tables
+
+    for table in (reports.table({report.model: report}, title), *breakdown_tables(report.by)):
+        console.print(table)
     console.print(f"rollouts  {folder / 'rollouts.parquet'}", highlight=False, soft_wrap=True)
     console.print(f"report    {folder / 'report.json'}", highlight=False, soft_wrap=True)
-    if json_file is not None:
+    if _is_standard_output(json_file):
+        typer.echo(reports.to_json(report), nl=False)
+    elif json_file is not None:
         reports.save(report, json_file)
         console.print(f"report    {json_file}", highlight=False, soft_wrap=True)
 
 
-def _parse_k(text: str, samples: int) -> tuple[int, ...]:
+def _is_standard_output(json_file: Path | None) -> bool:
+    return json_file == Path("-")
+
+
+def _evaluation_file(values: list[str]) -> Path | None:
+    files = parse_data(values, alone="eval")
+    if "train" in files:
+        raise ReasonRLError(f"--data train={files['train']}: an evaluation reads only held-out problems; say eval=FILE")
+    return Path(files["eval"]) if files else None
+
+
+def parse_k(text: str) -> tuple[int, ...]:
+    """The numbers of `-k 1,8`, each once.
+
+    Raises:
+        ReasonRLError: something else stands there.
+    """
     try:
         ks = tuple(int(part) for part in text.split(","))
     except ValueError:
         raise ReasonRLError(f"-k {text}: expected whole numbers separated by commas, as in -k 1,8") from None
-    if bad := [one for one in ks if not 1 <= one <= samples]:
-        raise ReasonRLError(f"-k {bad[0]}: pass@k needs 1 <= k <= n, and n is {samples}; raise -n")
     return tuple(dict.fromkeys(ks))

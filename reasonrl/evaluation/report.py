@@ -1,9 +1,8 @@
 """pass@k, counts and lengths of an evaluation: a record, a JSON file and a table."""
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,60 +10,49 @@ from pydantic import TypeAdapter
 from rich.markup import escape
 from rich.table import Table
 
-from reasonrl.algorithms.pass_at_k import bootstrap_interval, mean_pass_at_k, pass_at_k
-from reasonrl.evaluation.evaluate import Evaluation, Judged
+from reasonrl.evaluation.breakdown import Breakdown, breakdowns
+from reasonrl.evaluation.counting import Scores, interval, scores
+from reasonrl.evaluation.evaluate import Evaluation
+
+_UNKNOWN = "–"
 
 
 @dataclass(frozen=True)
-class PassAtK:
-    """pass@k over the problems that have k judged samples.
+class Coverage:
+    """How many problems a file has responses to, and of how many."""
 
-    Attributes:
-        value: the mean of the unbiased estimate (Chen et al. 2021, arXiv 2107.03374, eq. 1) over problems.
-        low, high: 95 % bootstrap interval, clustered by problem.
-        problems: over how many problems. If none has k judged samples, value, low and high are None.
-        left_out: how many problems have fewer than k judged samples.
-    """
-
-    k: int
-    value: float | None
-    low: float | None
-    high: float | None
+    answered: int
     problems: int
-    left_out: int
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What an evaluation found, for greedy or for sampled responses.
-
-    Attributes:
-        pass_at_k: one entry for every k asked for.
-        judged, unjudged: responses; the unjudged are in no pass@k.
-        truncated: share of responses cut at the token limit.
-        mean_length: tokens.
-        reasons: how often each reason was given.
-    """
-
-    pass_at_k: tuple[PassAtK, ...]
-    judged: int
-    unjudged: int
-    truncated: float
-    mean_length: float
-    reasons: dict[str, int]
 
 
 @dataclass(frozen=True)
 class Report:
-    """An evaluation in numbers, with what is needed to repeat it."""
+    """An evaluation in numbers, with what is needed to repeat it.
+
+    Attributes:
+        task, model: as they were named; the file, where the responses came from one.
+        seed: of the samples and of the bootstrap.
+        samples: sampled responses per problem; None if problems have different numbers of them.
+        sampling: how they were sampled; of a file, what it says of it.
+        greedy, sampled: what was found; None if there are no responses of that kind.
+        by: pass@k by column and value of it, see `breakdowns`.
+        coverage: of a file of responses; problems it does not answer are in no other number.
+    """
 
     task: str
     model: str
     seed: int
-    samples: int
+    samples: int | None
     sampling: dict[str, Any]
-    greedy: Scores
-    sampled: Scores
+    greedy: Scores | None
+    sampled: Scores | None
+    by: dict[str, dict[str, Breakdown]] = field(default_factory=dict)
+    coverage: Coverage | None = None
+
+    @property
+    def kinds(self) -> tuple[Scores, ...]:
+        """Greedy and sampled, or the one there is."""
+        return tuple(one for one in (self.greedy, self.sampled) if one is not None)
 
 
 def report(evaluation: Evaluation, *, task: str, model: str, seed: int, k: Sequence[int]) -> Report:
@@ -77,44 +65,26 @@ def report(evaluation: Evaluation, *, task: str, model: str, seed: int, k: Seque
         sampling=asdict(evaluation.sampling) | {"stop": list(evaluation.sampling.stop)},
         greedy=scores(evaluation.greedy, (1,), seed),
         sampled=scores(evaluation.sampled, k, seed),
+        by=breakdowns(evaluation.greedy, evaluation.sampled, k[0], seed),
     )
 
 
-def scores(judged: Sequence[Judged], k: Sequence[int], seed: int) -> Scores:
-    """Count the responses of one kind; `seed` draws the bootstrap."""
-    counts: dict[str, tuple[int, int]] = {}
-    for one in judged:
-        n, c = counts.get(one.problem.id, (0, 0))
-        correct = one.scored.correct
-        counts[one.problem.id] = (n, c) if correct is None else (n + 1, c + correct)
-    unjudged = sum(one.scored.correct is None for one in judged)
-    return Scores(
-        pass_at_k=tuple(_pass_at_k(list(counts.values()), one_k, seed) for one_k in k),
-        judged=len(judged) - unjudged,
-        unjudged=unjudged,
-        truncated=sum(one.rollout.finish_reason == "length" for one in judged) / len(judged),
-        mean_length=sum(len(one.rollout.response_ids) for one in judged) / len(judged),
-        reasons=dict(Counter(one.scored.reason for one in judged).most_common()),
-    )
-
-
-def _pass_at_k(counts: Sequence[tuple[int, int]], k: int, seed: int) -> PassAtK:
-    usable = [(n, c) for n, c in counts if n >= k]
-    left_out = len(counts) - len(usable)
-    if not usable:
-        return PassAtK(k=k, value=None, low=None, high=None, problems=0, left_out=left_out)
-    low, high = bootstrap_interval([pass_at_k(n, c, k) for n, c in usable], seed)
-    return PassAtK(k, mean_pass_at_k(usable, k), low, high, problems=len(usable), left_out=left_out)
+def to_json(report: Report) -> str:
+    """A report as JSON, with a line break at its end."""
+    data = asdict(report)
+    if report.coverage is None:  # only a file of responses can leave problems out
+        del data["coverage"]
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def save(report: Report, path: Path) -> None:
     """Write a report as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(to_json(report), encoding="utf-8")
 
 
 def read(path: Path) -> Report:
-    """The report that `save` wrote."""
+    """The report that `save` wrote, also an earlier version of it."""
     return TypeAdapter(Report).validate_json(path.read_bytes())
 
 
@@ -125,45 +95,62 @@ def table(reports: Mapping[str, Report], title: str) -> Table:
         reports: by the heading of their column; with the same k.
         title: above the table.
     """
-    legend = "[95 % interval]; truncated and length: greedy / sampled"
-    if any(one.left_out for r in reports.values() for one in (*r.greedy.pass_at_k, *r.sampled.pass_at_k)):
-        legend += "; left out: problems with fewer than k judged responses"
-    shown = Table(title=title, title_justify="left", caption=escape(legend), caption_justify="left")
+    every = list(reports.values())
+    shown = Table(title=title, title_justify="left", caption=escape(_legend(every)), caption_justify="left")
     shown.add_column("")
     for name in reports:
         shown.add_column(escape(name), justify="right", overflow="fold")
-    every = list(reports.values())
-    first = every[0]
-    shown.add_row("greedy pass@1", *(_interval(r.greedy.pass_at_k[0]) for r in every))
-    for index, one in enumerate(first.sampled.pass_at_k):
-        label = f"sampled pass@{one.k} (n={first.samples}, T={first.sampling['temperature']:g})"
-        shown.add_row(label, *(_interval(r.sampled.pass_at_k[index]) for r in every))
+    if any(r.greedy for r in every):
+        shown.add_row("greedy pass@1", *(_interval(r.greedy, 0) for r in every))
+    first = next((r for r in every if r.sampled), None)
+    if first is not None and first.sampled is not None:
+        for index, one in enumerate(first.sampled.pass_at_k):
+            label = f"sampled pass@{one.k}{_how_sampled(first)}"
+            shown.add_row(label, *(_interval(r.sampled, index) for r in every))
     shown.add_section()
-    shown.add_row("problems", *(str(_problems(r)) for r in every))
-    shown.add_row("judged / unjudged", *(f"{_judged(r)} / {_unjudged(r)}" for r in every))
-    shown.add_row("truncated", *(_both(r, lambda s: f"{s.truncated:.1%}") for r in every))
-    shown.add_row("mean length, tokens", *(_both(r, lambda s: f"{s.mean_length:.1f}") for r in every))
+    shown.add_row("problems", *(_problems(r) for r in every))
+    shown.add_row("judged / unjudged", *(_judged(r) for r in every))
+    shown.add_row("truncated", *(_of_each(r, lambda s: _shown(s.truncated, ".1%")) for r in every))
+    shown.add_row("mean length, tokens", *(_of_each(r, lambda s: _shown(s.mean_length, ".1f")) for r in every))
     return shown
 
 
-def _interval(one: PassAtK) -> str:
-    if one.value is None or one.low is None or one.high is None:
-        return f"none ({one.left_out} left out)"
-    left_out = f"\n({one.left_out} left out)" if one.left_out else ""
-    return f"{one.value:.1%} [{one.low:.1%}, {one.high:.1%}]{left_out}"
+def _legend(reports: Sequence[Report]) -> str:
+    legend = "[95 % interval]"
+    if any(len(r.kinds) == 2 for r in reports):
+        legend += "; truncated and length: greedy / sampled"
+    if any(one.left_out for r in reports for kind in r.kinds for one in kind.pass_at_k):
+        legend += "; left out: problems with fewer than k judged responses"
+    return legend
 
 
-def _both(report: Report, show: Callable[[Scores], str]) -> str:
-    return f"{show(report.greedy)} / {show(report.sampled)}"
+def _how_sampled(report: Report) -> str:
+    temperature = report.sampling.get("temperature")
+    known = [] if report.samples is None else [f"n={report.samples}"]
+    known += [] if temperature is None else [f"T={temperature:g}"]
+    return f" ({', '.join(known)})" if known else ""
 
 
-def _problems(report: Report) -> int:
-    return report.greedy.pass_at_k[0].problems + report.greedy.pass_at_k[0].left_out
+def _interval(kind: Scores | None, index: int) -> str:
+    return _UNKNOWN if kind is None else interval(kind.pass_at_k[index])
 
 
-def _judged(report: Report) -> int:
-    return report.greedy.judged + report.sampled.judged
+def _of_each(report: Report, show: Callable[[Scores], str]) -> str:
+    return " / ".join(show(kind) for kind in report.kinds)
 
 
-def _unjudged(report: Report) -> int:
-    return report.greedy.unjudged + report.sampled.unjudged
+def _shown(value: float | None, form: str) -> str:
+    return _UNKNOWN if value is None else format(value, form)
+
+
+def _problems(report: Report) -> str:
+    """How many have responses, and of how many, where a file leaves some out."""
+    if report.coverage is None:
+        first = report.kinds[0].pass_at_k[0]
+        return str(first.problems + first.left_out)
+    answered, problems = report.coverage.answered, report.coverage.problems
+    return str(answered) if answered == problems else f"{answered} of {problems}"
+
+
+def _judged(report: Report) -> str:
+    return f"{sum(kind.judged for kind in report.kinds)} / {sum(kind.unjudged for kind in report.kinds)}"

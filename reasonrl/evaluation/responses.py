@@ -104,8 +104,10 @@ def _given(file: Path, problems: Sequence[Problem], known: Collection[str]) -> I
 def _rows(file: Path) -> Iterator[tuple[int, Row]]:
     if not file.is_file():
         raise ReasonRLError(f"there is no file {file} (looked for in {Path.cwd()})")
-    # As a stream: rollouts have token ids and logprobs, which need not all be in memory.
-    return load_rows(DatasetConfig(data_files={"eval": str(file)}, streaming=True), "eval", Path("responses"))
+    # As a stream, since rollouts have token ids and logprobs that need not all be in memory. But a stream of CSV that
+    # is not read to its end leaves its file open.
+    data = DatasetConfig(data_files={"eval": str(file)}, streaming=".csv" not in file.name.lower())
+    return load_rows(data, "eval", Path("responses"))
 
 
 def _columns(row: Row, file: Path) -> _Columns:
@@ -132,7 +134,7 @@ def _known_id(row: Row, column: str, known: Collection[str], place: str) -> str:
     if name in known:
         return name
     near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"they are named like {next(iter(known))!r}"
+    hint = f"did you mean {near[0]!r}?" if near else f"they are named like {next(iter(known))!r}."
     raise ReasonRLError(
         f"{place}: {column}: the task has no problem {name!r}; {hint} Without a column "
         "`problem_id` or `id`, line i belongs to problem i"

@@ -7,7 +7,7 @@ import pytest
 from cli_calls import call, refused, save_tiny_model
 
 from reasonrl import store
-from reasonrl.cli.evaluate import _parse_k
+from reasonrl.cli.evaluate import parse_k
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation import report as reports
 from reasonrl.evaluation.command import evaluate_model
@@ -38,9 +38,11 @@ def test_the_same_command_gives_the_same_numbers(tmp_path: Path, model: Path) ->
     report = reports.read(tmp_path / "first.json")
     assert report == reports.read(tmp_path / "runs" / "eval-arithmetic" / "report.json")
     assert (report.task, report.samples, report.seed) == ("arithmetic", 4, 0)
+    assert report.greedy is not None
+    assert report.sampled is not None
     assert (report.greedy.judged, report.sampled.judged, report.sampled.unjudged) == (20, 80, 0)
     assert [one.k for one in report.sampled.pass_at_k] == [1, 4]
-    assert report.sampled.truncated > 0  # an untrained model rarely ends by itself
+    assert report.sampled.truncated  # an untrained model rarely ends by itself
 
     rows = store.read(tmp_path / "runs" / "eval-arithmetic" / "rollouts.parquet")
     assert len(rows) == 20 + 80
@@ -114,7 +116,33 @@ def test_a_python_caller_is_told_of_a_k_beyond_n_too(tmp_path: Path) -> None:
 
 
 def test_a_k_given_twice_is_one() -> None:
-    assert _parse_k("4, 1,4", 4) == (4, 1)
+    assert parse_k("4, 1,4") == (4, 1)
+
+
+def test_a_mixture_is_broken_down_by_task_and_its_json_goes_where_it_can_be_piped(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "mix.yaml").write_text(
+        "name: sums\nmixture: [{task: debug}, {task: arithmetic}]\nsampling: {max_tokens: 9}"
+    )
+    result = call(
+        "eval", "mix.yaml", "--model", model, "-n", "2", "-k", "2,1", "--rows", "3", "--json", "-", cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
+    data = json.loads(result.stdout)
+    assert result.stdout == (tmp_path / "runs" / "eval-sums" / "report.json").read_text()
+    assert list(data) == ["task", "model", "seed", "samples", "sampling", "greedy", "sampled", "by"]
+    assert data["task"] == "sums"
+    assert [(name, group["problems"]) for name, group in data["by"]["task"].items()] == [
+        ("arithmetic", 3),
+        ("debug", 3),
+    ]
+    assert data["by"]["task"]["debug"]["sampled"]["k"] == 2
+    assert "mix.yaml, held-out problems" in result.stderr
+    shown = result.stderr[result.stderr.index("by task") :]
+    assert "sampled pass@2" in shown
+    assert [line.split()[1:4:2] for line in shown.splitlines() if line.startswith("│")] == [
+        ["arithmetic", "3"],
+        ["debug", "3"],
+    ]
 
 
 def test_a_report_is_plain_json(tmp_path: Path, model: Path) -> None:

@@ -4,14 +4,17 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
+from small_runs import RULE
 
 from reasonrl import Verdict
 from reasonrl.evaluation import report as reports
+from reasonrl.evaluation.counting import Scores, scores
 from reasonrl.evaluation.evaluate import Evaluation, Judged
-from reasonrl.evaluation.report import Report, report, scores
+from reasonrl.evaluation.report import Coverage, Report, report
 from reasonrl.rollout.engine import Sampling
 from reasonrl.scoring.records import weigh
 from reasonrl.types import FinishReason, Problem, Rollout
@@ -22,7 +25,7 @@ REASONS = {1: "correct", 0: "wrong", None: "timeout"}
 def judged(problem: str, sample: int, mark: int | None, length: int = 4, finish: FinishReason = "stop") -> Judged:
     reward = None if mark is None else float(mark)
     rollout = Rollout(problem, sample, (1,), (2,) * length, (0.0,) * length, "x", finish, 0, 0)
-    return Judged(Problem(problem, "q", "r"), rollout, weigh([Verdict(reward, REASONS[mark])], [1.0]))
+    return Judged(Problem(problem, "q", "r"), rollout, weigh([RULE], [Verdict(reward, REASONS[mark])]))
 
 
 def evaluation(marks: dict[str, list[int | None]], greedy: dict[str, int | None] | None = None) -> Evaluation:
@@ -47,8 +50,18 @@ def of(marks: dict[str, list[int | None]], *k: int) -> Report:
     return report(evaluation(marks), task="t", model="m", seed=3, k=k)
 
 
+def sampled(report: Report) -> Scores:
+    assert report.sampled is not None
+    return report.sampled
+
+
+def greedy(report: Report) -> Scores:
+    assert report.greedy is not None
+    return report.greedy
+
+
 def test_pass_at_k_by_hand_over_the_problems_with_k_judged_samples() -> None:
-    found = of(MARKS, 1, 2, 4).sampled.pass_at_k
+    found = sampled(of(MARKS, 1, 2, 4)).pass_at_k
     assert [(p.k, p.problems, p.left_out) for p in found] == [(1, 3, 1), (2, 3, 1), (4, 2, 2)]
     assert [p.value for p in found] == pytest.approx([(1 / 2 + 0 + 1 / 2) / 3, (5 / 6 + 0 + 1) / 3, (1 + 0) / 2])
     for one in found:
@@ -60,10 +73,10 @@ def test_pass_at_k_by_hand_over_the_problems_with_k_judged_samples() -> None:
 
 def test_responses_are_counted() -> None:
     found = of(MARKS, 1)
-    assert (found.sampled.judged, found.sampled.unjudged) == (10, 6)
-    assert found.sampled.reasons == {"wrong": 7, "timeout": 6, "correct": 3}
-    assert (found.greedy.judged, found.greedy.unjudged) == (3, 1)
-    assert found.greedy.pass_at_k[0].value == pytest.approx(2 / 3)
+    assert (sampled(found).judged, sampled(found).unjudged) == (10, 6)
+    assert sampled(found).reasons == {"wrong": 7, "timeout": 6, "correct": 3}
+    assert (greedy(found).judged, greedy(found).unjudged) == (3, 1)
+    assert greedy(found).pass_at_k[0].value == pytest.approx(2 / 3)
     assert (found.task, found.model, found.seed, found.samples) == ("t", "m", 3, 4)
     assert found.sampling["temperature"] == 1.0
 
@@ -76,16 +89,16 @@ def test_lengths_and_truncation_count_every_response_also_the_unjudged() -> None
 
 
 def test_a_reward_of_at_least_1_is_right_and_part_of_one_is_not() -> None:
-    marked = [replace(judged("a", 0, 1), scored=weigh([Verdict(0.99, "wrong")], [1.0])), judged("b", 0, 1)]
+    marked = [replace(judged("a", 0, 1), scored=weigh([RULE], [Verdict(0.99, "wrong")])), judged("b", 0, 1)]
     assert scores(marked, (1,), seed=0).pass_at_k[0].value == 0.5
 
 
 def test_where_nothing_could_be_judged_the_report_says_so_and_does_not_fail() -> None:
     found = of({"a": [None, None, None, None], "b": [None, 1, None, None]}, 1, 2)
-    one, two = found.sampled.pass_at_k
+    one, two = sampled(found).pass_at_k
     assert (one.value, one.problems, one.left_out) == (1.0, 1, 1)
     assert (two.value, two.low, two.high, two.problems, two.left_out) == (None, None, None, 0, 2)
-    assert found.greedy.pass_at_k[0].value is None
+    assert greedy(found).pass_at_k[0].value is None
     assert "none (2 left out)" in shown({"m": found})
 
 
@@ -108,7 +121,41 @@ def test_a_report_survives_its_file(tmp_path: Path) -> None:
         "left_out": 2,
     }
     reports.save(of({"a": [None] * 4}, 4), tmp_path / "none.json")
-    assert reports.read(tmp_path / "none.json").sampled.pass_at_k[0].value is None
+    assert sampled(reports.read(tmp_path / "none.json")).pass_at_k[0].value is None
+
+
+def test_a_report_of_an_earlier_version_is_read_and_eval_writes_no_key_of_files(tmp_path: Path) -> None:
+    found = of(MARKS, 1)
+    data = json.loads(reports.to_json(found))
+    assert list(data) == ["task", "model", "seed", "samples", "sampling", "greedy", "sampled", "by"]
+    assert data.pop("by") == {}
+    (tmp_path / "old.json").write_text(json.dumps(data))
+    assert reports.read(tmp_path / "old.json") == found
+
+
+def of_a_file(**kinds: Any) -> Report:
+    """As of `reasonrl verify`: one kind of response, and nothing known of lengths."""
+    found = of(MARKS, 1)
+    unknown = {name: kinds[name] and replace(kinds[name], truncated=None, mean_length=None) for name in kinds}
+    return replace(found, samples=None, sampling={"temperature": None}, coverage=Coverage(4, 9), **unknown)
+
+
+def test_a_report_of_one_kind_has_a_table_and_a_file(tmp_path: Path) -> None:
+    only_sampled = of_a_file(greedy=None, sampled=sampled(of(MARKS, 1)))
+    table = shown({"r.jsonl": only_sampled})
+    assert "greedy" not in table
+    assert cells(table, "sampled pass@1")[0].split()[0] == "33.3%"
+    assert cells(table, "problems") == ["4 of 9"]
+    assert cells(table, "judged / unjudged") == ["10 / 6"]
+    assert (cells(table, "truncated"), cells(table, "mean length, tokens")) == (["–"], ["–"])
+    only_greedy = of_a_file(greedy=greedy(of(MARKS, 1)), sampled=None)
+    assert cells(shown({"r.jsonl": only_greedy}), "greedy pass@1")[0].split()[0] == "66.7%"
+    assert "sampled" not in shown({"r.jsonl": only_greedy})
+    both = shown({"one": only_greedy, "other": only_sampled})
+    assert [cell.split()[0] for cell in cells(both, "sampled pass@1")] == ["–", "33.3%"]
+    for number, found in enumerate((only_sampled, only_greedy)):
+        reports.save(found, tmp_path / f"{number}.json")
+        assert reports.read(tmp_path / f"{number}.json") == found
 
 
 def shown(columns: dict[str, Report], width: int = 80) -> str:

@@ -8,7 +8,7 @@ from reasonrl.evaluation.evaluate import Prompted, evaluate, sample_and_verify
 from reasonrl.evaluation.prepare import to_sampling
 from reasonrl.rollout.engine import Engine, Request, Sampling, sample_seed
 from reasonrl.scoring import Scorer
-from reasonrl.scoring.resolve import resolve
+from reasonrl.scoring.resolve import weighted
 from reasonrl.tasks import SamplingConfig, VerifierConfig
 from reasonrl.types import Problem, Rollout
 
@@ -34,9 +34,10 @@ class Backwards(Engine):
 
 
 PROMPTED = [Prompted(Problem(name, "1+1", "2"), (7, 8)) for name in ("a", "b", "c")]
-VERIFIERS = resolve(
-    [VerifierConfig(name="exact"), VerifierConfig(name="length", weight=0.0, options={"max_tokens": 9, "buffer": 4})]
-)
+VERIFIERS = [
+    weighted(VerifierConfig(name="exact")),
+    weighted(VerifierConfig(name="length", weight=0.0, options={"max_tokens": 9, "buffer": 4})),
+]
 
 
 def test_results_stand_in_order_of_problem_and_sample() -> None:
@@ -59,7 +60,7 @@ def test_an_evaluation_is_greedy_once_and_sampled_n_times_with_the_same_seeds_ev
     assert [(sampling.temperature, len(asked[0].seeds)) for asked, sampling in engine.asked] == [(0, 1), (0.8, 2)] * 2
     assert engine.asked[:2] == engine.asked[2:]
     assert len(arrived) == 3 * (1 + 2)
-    rows = first.records(VERIFIERS, step=7)
+    rows = first.records(step=7)
     assert [row["temperature"] for row in rows] == [0.0] * 3 + [0.8] * 6
     assert {row["step"] for row in rows} == {7}
     assert {row["policy_version"] for row in rows} == {5}

@@ -82,6 +82,12 @@ def test_several_files_and_patterns_follow_one_another(tmp_path: Path, streaming
         numbers("train", data_files={"train": str(tmp_path / "none-*.jsonl")})
 
 
+def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path: Path) -> None:
+    (tmp_path / "v[1]").mkdir()
+    file = write(tmp_path / "v[1]" / "a[2]*.jsonl", [{"n": 5}])
+    assert numbers("train", data_files={"train": file}) == [(0, 5)]
+
+
 def test_several_configurations_follow_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datafiles, "_hub_answers", lambda: True)
     monkeypatch.setattr(datasets, "load_dataset", lambda **asked: [{"n": {"a": 1, "b": 2}[asked["name"]]}])

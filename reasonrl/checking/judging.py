@@ -1,0 +1,168 @@
+"""A task's verifiers put to the test: can they use every reference, and does the judge tell right from wrong?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
+from types import TracebackType
+from typing import Self
+
+from reasonrl import plugins
+from reasonrl.checking.kinds import Tally, cut
+from reasonrl.checking.records import Tried
+from reasonrl.errors import ReasonRLError
+from reasonrl.scoring import Scored, Scorer
+from reasonrl.scoring.resolve import check_problems, weighted
+from reasonrl.tasks import Task
+from reasonrl.types import Problem, Response
+from reasonrl.verifier import Verifier
+
+_QUOTED = 120  # characters of a response or a reference in an example
+Numbered = tuple[int, Problem]
+
+
+class Judging:
+    """The installed verifiers of a task, in worker processes as in training; the others are left out.
+
+    Args:
+        task: whose verifiers.
+        workers, deadline: as of `Scorer`.
+        tally: where it is counted that they cannot start.
+
+    Raises:
+        ReasonRLError: the options of a verifier are wrong.
+    """
+
+    def __init__(self, task: Task, workers: int, deadline: float, tally: Tally) -> None:
+        known = plugins.installed().verifiers
+        self._verifiers = [weighted(entry, task.task) for entry in task.verifiers if entry.name in known]
+        self._scorers: list[Scorer] = []
+        self._judge: Verifier | None = None
+        self._tally = tally
+        judged = task.verifiers[0].name in known
+        # The judge has a scorer of its own: only it is shown made responses, which have no tokens for others to count.
+        groups = (self._verifiers[:1], self._verifiers[1:]) if judged else (self._verifiers,)
+        try:
+            for group in filter(None, groups):
+                self._scorers.append(Scorer(group, workers=workers, deadline=deadline))
+            if judged:
+                self._judge = self._verifiers[0].verifier(self._verifiers[0].options)
+        except Exception as error:  # noqa: BLE001  of a verifier, which may raise anything as it is made
+            self._stop(error)
+
+    def examine(self, problems: Sequence[Numbered], tally: Tally) -> tuple[int, int, Tried, Tried]:
+        """Let the verifiers look at problems, given with their rows.
+
+        Returns:
+            How many were audited, how many of these are usable, and what became of right and of wrong responses.
+        """
+        complete = [one for one in problems if self._complete(one, tally)]
+        usable = complete
+        try:
+            for scorer in self._scorers:
+                usable = _audited(scorer, usable, tally)
+            tried = self._try(usable, tally)
+        except ReasonRLError as error:
+            self._stop(error)
+        if not self._scorers:
+            return 0, 0, Tried(), Tried()
+        return len(complete), len(usable), *tried
+
+    def close(self) -> None:
+        """Kill the workers."""
+        for scorer in self._scorers:
+            scorer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _stop(self, error: Exception) -> None:
+        self.close()
+        self._scorers.clear()
+        self._judge = None
+        self._tally.add("start", None, str(error) or type(error).__name__)
+
+    def _complete(self, numbered: Numbered, tally: Tally) -> bool:
+        row, problem = numbered
+        try:
+            check_problems(self._verifiers, [problem])
+        except ReasonRLError as error:
+            tally.add("needs", row, str(error))
+            return False
+        return True
+
+    def _try(self, problems: Sequence[Numbered], tally: Tally) -> tuple[Tried, Tried]:
+        """Submit what the judge makes right and wrong of each problem, and see whether it says so."""
+        if self._judge is None:
+            return Tried(), Tried()
+        scorer = self._scorers[0]
+        made = _responses(self._judge, problems, tally)
+        by_row = dict(problems)
+        for (row, right), text in made.items():
+            scorer.submit((row, right), by_row[row], Response(text))
+        scored = scorer.collect()
+        for (row, right), text in made.items():
+            _count(scored[row, right], row, right, text, by_row[row], tally)
+        of_right, of_wrong = ([scored[key] for key in made if key[1] is side] for side in (True, False))
+        return _tried(of_right, True, len(problems)), _tried(of_wrong, False, len(problems))
+
+
+def added(first: Tried, second: Tried) -> Tried:
+    """The sum of two counts."""
+    return Tried(*(a + b for a, b in zip(astuple(first), astuple(second), strict=True)))
+
+
+def _audited(scorer: Scorer, problems: Sequence[Numbered], tally: Tally) -> list[Numbered]:
+    """The problems whose reference all verifiers can use."""
+    rows = {id(problem): row for row, problem in problems}
+    faulty = set()
+    for problem, fault in scorer.audit([problem for _, problem in problems]):
+        row = rows[id(problem)]
+        faulty.add(row)
+        reference = "" if problem.reference is None else f"reference {cut(problem.reference, _QUOTED)!r}: "
+        tally.add("reference", row, reference + cut(fault))
+    return [(row, problem) for row, problem in problems if row not in faulty]
+
+
+def _responses(judge: Verifier, problems: Sequence[Numbered], tally: Tally) -> dict[tuple[int, bool], str]:
+    """What the judge makes of each problem, by row and by whether it is right."""
+    makers = {True: judge.right_response, False: judge.wrong_response}
+    asked = {(row, right): _made(makers[right], row, problem, tally) for row, problem in problems for right in makers}
+    return {key: text for key, text in asked.items() if text is not None}
+
+
+def _made(maker: Callable[[Problem], str | None], row: int, problem: Problem, tally: Tally) -> str | None:
+    try:
+        text = maker(problem)
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"expected text or None, not {type(text).__name__}")
+    except Exception as error:  # noqa: BLE001  of a verifier, which may raise anything
+        tally.add("making", row, cut(f"{maker.__name__}: {type(error).__name__}: {error}"))
+        return None
+    return text
+
+
+def _count(scored: Scored, row: int, right: bool, text: str, problem: Problem, tally: Tally) -> None:
+    if scored.correct is right:
+        return
+    kind = "unjudged" if scored.correct is None else "right" if right else "wrong"
+    verdict = scored.verdicts[0]
+    evidence = ", ".join(f"{key}: {_last_line(value)}" for key, value in verdict.evidence.items())
+    told = f"made {'right' if right else 'wrong'}, {cut(text, _QUOTED)!r}: {verdict.reason}"
+    reference = "" if problem.reference is None else f"; the reference is {cut(problem.reference, _QUOTED)!r}"
+    tally.add(kind, row, told + reference + (cut(f" ({evidence})") if evidence else ""))
+
+
+def _last_line(value: object) -> str:
+    """Of a traceback, the line that says it."""
+    return (str(value).strip().splitlines() or [""])[-1]
+
+
+def _tried(scored: Sequence[Scored], right: bool, problems: int) -> Tried:
+    return Tried(
+        tried=len(scored),
+        as_expected=sum(one.correct is right for one in scored),
+        unjudged=sum(one.correct is None for one in scored),
+        not_tried=problems - len(scored),
+    )

@@ -1,0 +1,179 @@
+"""One split of a task, checked row by row in chunks, so that data larger than memory can be checked."""
+
+import itertools
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from reasonrl.checking.fingerprints import Fingerprints, normalised
+from reasonrl.checking.judging import Judging, Numbered, added
+from reasonrl.checking.kinds import KEPT, Tally, cut
+from reasonrl.checking.records import SplitReport, Spread, Tried
+from reasonrl.errors import ReasonRLError
+from reasonrl.generators import Row, Split
+from reasonrl.models.prompt import prompt_ids
+from reasonrl.tasks import Task
+from reasonrl.tasks.templates import Template
+from reasonrl.types import Problem
+
+CHUNK = 64  # rows judged at once: few enough that a progress bar moves, enough to keep the workers busy
+
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a check needs of a model.
+
+    Attributes:
+        path: as the user names it.
+        tokenizer: of transformers.
+        max_positions: its context in tokens, if known.
+    """
+
+    path: str
+    tokenizer: Any
+    max_positions: int | None
+
+
+class SplitCheck:
+    """The check of one split.
+
+    Args:
+        task, split: which.
+        judging: its verifiers.
+        model: counts the tokens of prompts, if given.
+        max_tokens: most tokens of a response.
+    """
+
+    def __init__(self, task: Task, split: Split, judging: Judging, model: Model | None, max_tokens: int) -> None:
+        self.tally = Tally(task.name, split)
+        self.texts = Fingerprints()
+        self.task, self.split = task, split
+        self._judging, self._model, self._max_tokens = judging, model, max_tokens
+        self._text = Template(task.config.prompt.template)
+        self._ids = Fingerprints()
+        self._characters, self._tokens = array("Q"), array("Q")
+        self._rows = self._problems = self._audited = self._usable = 0
+        self._right, self._wrong = Tried(), Tried()
+        self._in_training: int | None = None
+        self._seconds = 0.0
+
+    def run(self, most: int | None, progress: Progress) -> None:
+        """Read and check the rows, the first so many if `most` is given."""
+        start = time.monotonic()
+        try:
+            rows, total = self._read(most)
+            for chunk in _chunks(rows):
+                self._take(chunk)
+                progress(f"{self.task.name}, {self.split}", self._rows, total)
+        except ReasonRLError as error:  # no such file, a column that is not there: what was read until then counts
+            self.tally.add("data", None, str(error))
+        else:
+            if not self._problems:
+                self.tally.add("empty", None, f"{self._rows} rows, of which none became a problem")
+        self._seconds = time.monotonic() - start
+
+    def compare(self, training: "SplitCheck") -> None:
+        """Count what of these problems, which are held out, is in a training split, too."""
+        count, some = self.texts.common(training.texts, KEPT)
+        self._in_training = (self._in_training or 0) + count
+        other = training.task.name
+        where = "the training split" if other == self.task.name else f"the training split of {other}"
+        self._tell("overlap", count, some, f"as row {{}} of {where}")
+
+    def _read(self, most: int | None) -> tuple[Iterable[tuple[int, Row]], int | None]:
+        """The rows, and how many there are if that is known before they are read."""
+        rows = itertools.islice(self.task.rows(self.split), most)
+        if self.task.streams:
+            return rows, most
+        every = list(rows)  # they are in memory already
+        return every, len(every)
+
+    def _take(self, chunk: list[tuple[int, Row]]) -> None:
+        problems: list[Numbered] = []
+        for index, row in chunk:
+            self._rows += 1
+            try:
+                problem = self.task.problem(row, self.split, index)
+            except ReasonRLError as error:
+                self._faulty(index, error)
+                continue
+            problems.append((index, problem))
+            self._ids.add(index, problem.id)
+            self.texts.add(index, normalised(self._text.render(row)))
+            self._measure(index, problem)
+        self._problems += len(problems)
+        audited, usable, right, wrong = self._judging.examine(problems, self.tally)
+        self._audited, self._usable = self._audited + audited, self._usable + usable
+        self._right, self._wrong = added(self._right, right), added(self._wrong, wrong)
+
+    def _faulty(self, index: int, error: ReasonRLError) -> None:
+        dataset = self.task.config.dataset
+        kind = "skipped" if dataset is not None and dataset.skip_faulty else "row"
+        # The message begins with file and row, which the finding says, too.
+        self.tally.add(kind, index, str(error).removeprefix(f"{self.task.path}: ").removeprefix(f"row {index}: "))
+
+    def _measure(self, index: int, problem: Problem) -> None:
+        """How long is the prompt, and does it fit the model?"""
+        prompt = problem.prompt
+        self._characters.append(len(prompt) if isinstance(prompt, str) else sum(len(one["content"]) for one in prompt))
+        if self._model is None:
+            return
+        try:
+            tokens = len(prompt_ids(prompt, self._model.tokenizer))
+        except (ReasonRLError, jinja2.TemplateError) as error:  # a chat template may refuse, say, a system message
+            self.tally.add("tokens", index, cut(str(error)))
+            return
+        self._tokens.append(tokens)
+        limit = self._model.max_positions
+        if limit is not None and tokens + self._max_tokens > limit:
+            told = f"{tokens} tokens and sampling.max_tokens {self._max_tokens} are more than {limit}"
+            self.tally.add("context", index, told)
+
+    def report(self) -> SplitReport:
+        """The figures, and in the tally the last findings. Once, after all else."""
+        self._tell("ids", *self._ids.repeats(KEPT), "as row {}")
+        duplicates, some = self.texts.repeats(KEPT)
+        self._tell("duplicates", duplicates, some, "as row {}")
+        known = self._model is not None and self._model.max_positions is not None
+        return SplitReport(
+            task=self.task.name,
+            split=self.split,
+            rows=self._rows,
+            problems=self._problems,
+            audited=self._audited,
+            usable=self._usable,
+            right=self._right,
+            wrong=self._wrong,
+            characters=_spread(self._characters),
+            tokens=_spread(self._tokens),
+            beyond_context=self.tally.counts["context"] if known else None,
+            duplicates=duplicates,
+            in_training=self._in_training,
+            seconds=round(self._seconds, 2),
+        )
+
+    def _tell(self, kind: str, count: int, some: list[tuple[int, int]], text: str) -> None:
+        """Count cases of which some are known with their row and the row they are like."""
+        for at, (row, other) in enumerate(some):
+            self.tally.add(kind, row, text.format(other), count if at == 0 else 0)
+
+
+def _chunks(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]:
+    rows = iter(rows)
+    while chunk := list(itertools.islice(rows, CHUNK)):
+        yield chunk
+
+
+def _spread(lengths: "array[int]") -> Spread | None:
+    if not lengths:
+        return None
+    # Each one is the length of a prompt, not the mean of two.
+    found = np.quantile(np.array(lengths, dtype=np.uint64), [0, 0.5, 0.95, 1], method="inverted_cdf")
+    return Spread(*map(int, found))

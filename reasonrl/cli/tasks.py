@@ -1,0 +1,116 @@
+"""`reasonrl tasks list`, `reasonrl tasks show NAME` and `reasonrl tasks check NAME`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from reasonrl.cli import taskview
+from reasonrl.cli.data import parse_data, split_meant
+from reasonrl.errors import ReasonRLError
+from reasonrl.generators import Split
+
+if TYPE_CHECKING:
+    from reasonrl.checking.split import Model
+    from reasonrl.tasks import Mixture, Task
+
+tasks = typer.Typer(help="The tasks there are: what they ask, and whether they are fit for use.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="A task by name, or the path of its YAML.")]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(metavar="[SPLIT=]FILE", help="A file in place of the task's own data: train=FILE or eval=FILE."),
+]
+
+
+@tasks.command("list")
+def list_tasks() -> None:
+    """All tasks, bundled and of plugins: what they are, who judges, where their rows come from; broken ones too."""
+    taskview.show_all(Console())
+
+
+@tasks.command()
+def show(
+    name: Name,
+    split: Annotated[Split | None, typer.Option(help="Rows of this split; of the first there is by default.")] = None,
+    rows: Annotated[int, typer.Option(min=0, help="How many rows.")] = 3,
+    model: Annotated[str | None, typer.Option(help="A model folder or hub id, for its chat template.")] = None,
+    data: Data = None,
+) -> None:
+    """One task: what it asks, the prompt of its first rows as the model sees it, and the reward as resolved."""
+    task = _read(name, data)
+    tokenizer = None
+    if model is not None:
+        from reasonrl.models.load import load_tokenizer  # imports torch: seconds
+
+        tokenizer = load_tokenizer(model)
+    taskview.show_task(task, Console(), split=split, rows=rows, tokenizer=tokenizer)
+
+
+@tasks.command()
+def check(
+    name: Name,
+    split: Annotated[Split | None, typer.Option(help="Only this split; all by default.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="The first so many of each split; all by default.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model folder or hub id, to count tokens with.")] = None,
+    data: Data = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that verify.")] = 2,
+    deadline: Annotated[float, typer.Option(min=0.01, help="Seconds for one response and one verifier.")] = 10.0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", dir_okay=False, allow_dash=True, help="The report as JSON; - to stdout.")
+    ] = None,
+) -> None:
+    """Check a task before use: rows, references, verifiers, prompt lengths, duplicates. Exit code 1 if unfit."""
+    piped = json_file == Path("-")
+    if json_file is not None and not piped and not json_file.parent.is_dir():
+        raise ReasonRLError(f"--json {json_file}: there is no folder {json_file.parent}; make it first")
+    task = _read(name, data)
+    from reasonrl import checking
+    from reasonrl.checking import report as reports
+
+    console = Console(stderr=piped)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed} rows"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("loading", total=None)
+        report = checking.check(
+            task,
+            split=split,
+            model=None if model is None else _model(model),
+            rows=rows,
+            workers=workers,
+            deadline=deadline,
+            progress=lambda where, done, total: progress.update(bar, description=where, completed=done, total=total),
+        )
+    reports.show(report, console)
+    if piped:
+        typer.echo(reports.to_json(report), nl=False)
+    elif json_file is not None:
+        json_file.write_text(reports.to_json(report), encoding="utf-8")
+        console.print(f"report    {json_file}", highlight=False, soft_wrap=True)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+def _read(name: str, data: list[str] | None) -> "Task | Mixture":
+    from reasonrl import tasks
+
+    task = tasks.read(name)
+    return tasks.read(name, parse_data(data, split_meant(task))) if data else task
+
+
+def _model(path: str) -> "Model":
+    from reasonrl.checking.split import Model
+    from reasonrl.models.load import load_max_positions, load_tokenizer  # imports torch: seconds
+
+    tokenizer = load_tokenizer(path)
+    try:
+        return Model(path, tokenizer, load_max_positions(path))
+    except ReasonRLError:  # a tokenizer by itself, without the config of a model
+        return Model(path, tokenizer, None)
