@@ -23,7 +23,8 @@ def evaluate(
     k: Annotated[str, typer.Option("-k", help="For which k, comma-separated; each at most n.")] = "1",
     rows: Annotated[int | None, typer.Option(min=1, help="How many problems; all by default.")] = None,
     data: Annotated[
-        list[str] | None, typer.Option(metavar="[eval=]FILE", help="A file in place of the task's evaluation split.")
+        list[str] | None,
+        typer.Option(metavar="[SPLIT=]FILE", help="A file in place of a split of the task, eval if none is named."),
     ] = None,
     temperature: Annotated[float | None, typer.Option(min=0, help="Of the sampled responses.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of a response.")] = None,
@@ -41,8 +42,8 @@ def evaluate(
         raise ReasonRLError(f"-k {bad[0]}: pass@k needs 1 <= k <= n, and n is {samples}; raise -n")
     from reasonrl import tasks
 
-    file = _evaluation_file(data or [])
-    tasks.load(task, {"eval": str(file)} if file else None)
+    files = parse_data(data or [], alone="eval")
+    tasks.load(task, files)
     # After the task is known to be good: importing torch and transformers takes seconds.
     from reasonrl.evaluation.command import evaluate_model
 
@@ -54,7 +55,7 @@ def evaluate(
             samples=samples,
             k=ks,
             rows=rows,
-            data=file,
+            data=files,
             temperature=temperature,
             max_tokens=max_tokens,
             seed=seed,
@@ -103,13 +104,6 @@ def show(report: "Report", folder: Path, title: str, console: Console, json_file
 
 def _is_standard_output(json_file: Path | None) -> bool:
     return json_file == Path("-")
-
-
-def _evaluation_file(values: list[str]) -> Path | None:
-    files = parse_data(values, alone="eval")
-    if "train" in files:
-        raise ReasonRLError(f"--data train={files['train']}: an evaluation reads only held-out problems; say eval=FILE")
-    return Path(files["eval"]) if files else None
 
 
 def parse_k(text: str) -> tuple[int, ...]:

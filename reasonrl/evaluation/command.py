@@ -1,7 +1,7 @@
 """Evaluate a model on a task from their names alone, as `reasonrl eval` does."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import evaluate
 from reasonrl.evaluation.prepare import make_engine, to_sampling, with_prompts
 from reasonrl.evaluation.report import Report, report, save
+from reasonrl.generators import Split
 from reasonrl.models.load import load_policy
 from reasonrl.scoring import Scorer
 from reasonrl.scoring.resolve import audit, check_problems, resolve
@@ -25,7 +26,7 @@ def evaluate_model(
     samples: int,
     k: tuple[int, ...],
     rows: int | None = None,
-    data: Path | None = None,
+    data: Mapping[Split, str] | None = None,
     temperature: float | None = None,
     max_tokens: int | None = None,
     seed: int = 0,
@@ -40,7 +41,7 @@ def evaluate_model(
         model: a folder or hub id.
         samples, k: sampled responses per problem, and for which k pass@k is estimated.
         rows: how many problems; all if None.
-        data: a file in place of the evaluation split.
+        data: files in place of the task's data, by split (few-shot examples may come from the training split).
         temperature, max_tokens: in place of the task's own.
         seed: of the samples.
         max_batch: most responses decoded at once.
@@ -52,7 +53,7 @@ def evaluate_model(
     """
     if not all(1 <= one <= samples for one in k):
         raise ReasonRLError(f"pass@k needs 1 <= k <= n; k is {', '.join(map(str, k))} and n is {samples}")
-    task = tasks.load(task_name, {"eval": str(data)} if data else None)
+    task = tasks.load(task_name, data)
     sampling = to_sampling(task.sampling)
     if temperature is not None:
         sampling = replace(sampling, temperature=temperature)
