@@ -272,7 +272,16 @@ def test_just_a_file_is_meant_for_the_only_split(program: Program, mine: str, tm
     assert [(split["split"], split["rows"]) for split in json.loads(ended.out)["splits"]] == [("eval", 4)]
 
 
-def test_an_evaluation_takes_no_training_file(program: Program) -> None:
-    ended = program("eval", "gsm8k", "--model", "m", "--data", "train=a.jsonl")
-    assert ended.code == 2
-    assert "--data train=a.jsonl: an evaluation reads only held-out problems; say eval=FILE" in words(ended.err)
+def test_an_evaluation_takes_files_for_both_splits(program: Program, tmp_path: Path) -> None:
+    """Few-shot examples come from the training split."""
+    for name in ("train", "eval"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(f'{{"q": "{name}{i}", "a": "{i}"}}\n' for i in range(3)))
+    (tmp_path / "shots.yaml").write_text(
+        "name: shots\ndataset: {hub: no/where}\n"
+        "prompt: {template: '{{ q }}', few_shot: {rows: 1, response: '{{ a }}'}}\n"
+        "reference: {column: a}\nverifiers: [{name: exact}]\n"
+    )
+    command = ("eval", str(tmp_path / "shots.yaml"), "--model", "./none", "--data", f"eval={tmp_path}/eval.jsonl")
+    ended = program(*command, "--data", f"train={tmp_path}/train.jsonl")
+    assert "there is no folder ./none" in words(ended.err), "the data is there, the model is not"
+    assert "no/where has not been loaded" in words(program(*command).err)

@@ -112,7 +112,7 @@ def test_an_empty_file_streams_nothing(tmp_path: Path) -> None:
 
 # Faulty rows
 
-FAULTY = [{"q": "1", "a": "1"}, {"q": "2", "a": None}, {"q": " ", "a": "3"}, {"q": "4", "a": "4"}]
+FAULTY: list[dict[str, Any]] = [{"q": "1", "a": "1"}, {"q": "2", "a": None}, {"q": " ", "a": "3"}, {"q": "4", "a": "4"}]
 
 
 def task_of(file: str, **dataset: Any) -> Task:
