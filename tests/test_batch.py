@@ -25,7 +25,7 @@ def computed(rows: list[Row], *, share_prompt: bool = True) -> int:
 def test_collate_by_hand() -> None:
     batch = collate(
         [
-            Row((5, 6), (7,), old_logprobs=(-1.0,), advantage=0.5, group=4),
+            Row((5, 6), (7,), sampler_logprobs=(-1.5,), old_logprobs=(-1.0,), advantage=0.5, group=4),
             Row((8,), (9, 10, 11), old_logprobs=(-2.0, -3.0, -4.0), ref_logprobs=(-5.0, -6.0, -7.0), group=2),
             Row((5, 6), (12, 13), advantage=-0.5, group=4),
         ],
@@ -39,6 +39,8 @@ def test_collate_by_hand() -> None:
     torch.testing.assert_close(
         batch.old_logprobs, torch.tensor([[-1, NAN, NAN], [-2, -3, -4], [NAN, NAN, NAN]]), equal_nan=True
     )
+    torch.testing.assert_close(batch.sampler_logprobs[0], torch.tensor([-1.5, NAN, NAN]), equal_nan=True)
+    assert batch.sampler_logprobs[1:].isnan().all()
     torch.testing.assert_close(
         batch.ref_logprobs, torch.tensor([[NAN, NAN, NAN], [-5, -6, -7], [NAN, NAN, NAN]]), equal_nan=True
     )
@@ -52,6 +54,8 @@ def test_faults_are_errors() -> None:
         Row((1,), ())
     with pytest.raises(ValueError, match="2 old_logprobs for 1 response"):
         Row((1,), (1,), old_logprobs=(0.0, 0.0))
+    with pytest.raises(ValueError, match="2 sampler_logprobs for 1 response"):
+        Row((1,), (1,), sampler_logprobs=(0.0, 0.0))
     with pytest.raises(ValueError, match="at least one row"):
         collate([], pad_id=0)
     with pytest.raises(ValueError, match="group 3 have different prompts"):

@@ -16,19 +16,21 @@ from small_runs import NO_CLIPPING, grpo_run, judged, tiny_policy
 from torch import Tensor, nn
 
 from reasonrl import ReasonRLError
-from reasonrl.config import GRPOConfig, OptimizerConfig
+from reasonrl.config import GRPOConfig, ImportanceConfig, OptimizerConfig
 from reasonrl.evaluation.evaluate import Judged
-from reasonrl.trainers.grpo import GRPO, gather_checked, token_stats, update, with_advantages
+from reasonrl.trainers.grpo import GRPO, gather_checked, token_stats, update, with_advantages, with_old_logprobs
 from reasonrl.trainers.session import Session, gather
 
 INPUTS = torch.tensor([[1.0, 0.0, 2.0], [0.5, 1.0, -1.0], [-1.0, 1.5, 0.0], [2.0, 0.0, 1.0]])
 CUTS = {"even": [[0, 1], [2, 3]], "uneven": [[0, 1, 2], [3]], "all on one": [[], [0, 1, 2, 3]]}
 GRPO_CONFIG = GRPOConfig(steps=1, problems_per_step=3, group_size=2, aggregation="token_mean", optimizer=NO_CLIPPING)
+CORRECTED = GRPO_CONFIG.model_copy(update={"epochs": 2, "importance": ImportanceConfig(mode="truncated", cap=1.1)})
 # By position of the group: the first two agree, the last does not. Process 0 holds positions 0 and 2, process 1 has 1.
+# The last has tokens that its sampler found likelier than the policy does, and tokens it found much less likely.
 GROUPS: list[list[Judged]] = [
     [judged(0, 0, (3, 4), 1.0), judged(0, 1, (5,), 1.0)],
     [judged(1, 0, (6,), 0.0), judged(1, 1, (7, 8, 9), 0.0)],
-    [judged(2, 0, (3,), 1.0), judged(2, 1, (10, 11, 12, 13), 0.0)],
+    [judged(2, 0, (3,), 1.0, logprobs=(-7.0,)), judged(2, 1, (10, 11, 12, 13), 0.0, logprobs=(-1.0, -7.0, -4.0, -2.0))],
 ]
 
 
@@ -58,17 +60,18 @@ def not_finite_on_one(accelerator: Accelerator, bad: int) -> dict[str, Any]:
     return {"applied": done.applied, "kept": kept, "skipped": session.skipped, "stopped": stopped}
 
 
-def grpo_update(accelerator: Accelerator, positions: Sequence[int]) -> dict[str, Any]:
-    """One update on the groups at these positions: loss, gradient norm, weights, and the metrics of tokens."""
+def grpo_update(accelerator: Accelerator, positions: Sequence[int], config: GRPOConfig = GRPO_CONFIG) -> dict[str, Any]:
+    """A step on the groups at these positions: loss, gradient norm, weights, and the metrics of tokens."""
     policy = tiny_policy()
     session = Session(policy.model, accelerator, NO_CLIPPING, 10)
-    run = grpo_run(GRPO_CONFIG, policy, session=session)
+    run = grpo_run(config, policy, session=session)
     responses = [one for position in positions for one in GROUPS[position]]
     stats = token_stats(run)
-    done = update(run, with_advantages(run, responses, positions), stats)
+    samples = with_old_logprobs(run, with_advantages(run, responses, positions))
+    done = [update(run, samples, stats) for _ in range(config.epochs)][-1]
     assert done is not None
     weights = {name: p.flatten().tolist() for name, p in policy.model.named_parameters()}
-    return {"loss": done.loss, "norm": done.grad_norm, "weights": weights, "means": stats.means(session)}
+    return {"loss": done.loss, "norm": done.grad_norm, "weights": weights, "means": stats.reduced(session)}
 
 
 def nothing_to_learn(accelerator: Accelerator) -> list[Any]:
@@ -108,6 +111,7 @@ def main(folder: Path) -> None:
         "linear": {name: linear_updates(accelerator, cut[rank]) for name, cut in CUTS.items()},
         "not finite": not_finite_on_one(accelerator, bad=1),
         "grpo": grpo_update(accelerator, [0, 2] if rank == 0 else [1]),
+        "corrected": grpo_update(accelerator, [0, 2] if rank == 0 else [1], CORRECTED),
         "nothing": nothing_to_learn(accelerator),
         "unjudged": unjudged_on_one(accelerator),
     }

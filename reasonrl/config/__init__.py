@@ -1,6 +1,6 @@
 """A run YAML as typed records: every number one may change between runs, with what it means and its limits."""
 
-from reasonrl.config.algorithms import GRPOConfig, KLConfig, OptimizerConfig, SFTConfig
+from reasonrl.config.algorithms import GRPOConfig, ImportanceConfig, KLConfig, OptimizerConfig, SFTConfig
 from reasonrl.config.model import ModelConfig, TinyModelConfig
 from reasonrl.config.run import (
     EngineConfig,
@@ -17,6 +17,7 @@ __all__ = [
     "EngineConfig",
     "EvaluationConfig",
     "GRPOConfig",
+    "ImportanceConfig",
     "KLConfig",
     "ModelConfig",
     "OptimizerConfig",

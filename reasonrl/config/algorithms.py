@@ -66,6 +66,23 @@ class KLConfig(Record):
     place: Literal["loss", "reward"] = "loss"
 
 
+class ImportanceConfig(Record):
+    """What is done where the sampler's log-probabilities μ are not those of the trainer, π_old, for the same weights.
+
+    Attributes:
+        mode: "truncated" takes π_old from the trainer and weighs each token's loss with min(π_old/μ, cap); "none" takes
+            μ for π_old; "auto" is "none" where the sampler is the trained model itself, else "truncated".
+        cap: C, the largest weight.
+    """
+
+    mode: Literal["auto", "truncated", "none"] = "auto"
+    cap: float = Field(2.0, ge=1)
+
+    def corrects(self, *, sampler_is_policy: bool) -> bool:
+        """Is the loss weighted, given whether the sampler is the trained model itself?"""
+        return self.mode == "truncated" or (self.mode == "auto" and not sampler_is_policy)
+
+
 class GRPOConfig(Record):
     """GRPO (Shao et al. 2024, arXiv 2402.03300) with outcome supervision.
 
@@ -77,6 +94,7 @@ class GRPOConfig(Record):
         std_epsilon: added to that standard deviation.
         clip_low, clip_high: the ratio is clipped to [1 − clip_low, 1 + clip_high].
         aggregation: "sequence_mean" (GRPO), "token_mean" (DAPO), "constant" (Dr. GRPO).
+        importance: truncated importance sampling, for a sampler that is not the trained model.
         mask_truncated: leave responses cut at the token limit out of the loss.
         micro_batch_tokens: most tokens, padding included, in one forward pass.
         entropy: also measure the policy's entropy.
@@ -94,6 +112,7 @@ class GRPOConfig(Record):
     clip_high: float = Field(0.2, gt=0)
     aggregation: Literal["sequence_mean", "token_mean", "constant"] = "sequence_mean"
     kl: KLConfig = KLConfig()
+    importance: ImportanceConfig = ImportanceConfig()
     mask_truncated: bool = False
     micro_batch_tokens: int = Field(16384, ge=1)
     entropy: bool = True
@@ -117,3 +136,8 @@ class GRPOConfig(Record):
                 f"minibatches that work: {divisors(self.problems_per_step)}"
             )
         return self
+
+    @property
+    def on_policy(self) -> bool:
+        """Is there one update a step, so that π_old is π_θ?"""
+        return self.epochs * self.minibatches == 1

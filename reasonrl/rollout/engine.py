@@ -58,6 +58,9 @@ class Engine(ABC):
     def sync(self, weights: Iterator[tuple[str, Tensor]], version: int) -> None:
         """Take over the policy's weights (by parameter name); later rollouts carry this version."""
 
+    def rest(self) -> None:  # noqa: B027  (an engine that shares the trainer's model has nothing to give)
+        """Give memory back until the next `sync`: the trainer calls it when a step's responses are there."""
+
     @abstractmethod
     def close(self) -> None:
         """Give back what the engine holds. Safe to call twice."""

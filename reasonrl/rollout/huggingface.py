@@ -4,7 +4,6 @@ A problem's prompt is computed once and its KV cache handed to the whole group; 
 are finished; every response draws from its own seed, so that it does not depend on what else is in the batch.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reasonrl.errors import ReasonRLError
 from reasonrl.rollout.decoding import Decoder, survivors
 from reasonrl.rollout.engine import Engine, Request, Sampling
+from reasonrl.rollout.finished import decoded, finished_rollout
 from reasonrl.rollout.sampler import draw
-from reasonrl.types import FinishReason, Rollout
+from reasonrl.types import Rollout
 
 
 @dataclass(frozen=True)
@@ -157,27 +156,17 @@ class HuggingFaceEngine(Engine):
         # A stop text of n characters lies within the last n + 1 tokens, unless tokens decode to nothing; 8 to spare.
         # The tail decodes like the whole but for its first characters, so the whole has the last word.
         tail = ids[-(max(map(len, stop)) + 8) :]
-        return any(text in self._text(tail) for text in stop) and any(text in self._text(ids) for text in stop)
-
-    def _text(self, ids: list[int]) -> str:
-        text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
-        return text
+        return all(any(text in decoded(self.tokenizer, part) for text in stop) for part in (tail, ids))
 
     def _rollout(self, row: _Row, ids: list[int], logprobs: list[float], stop: tuple[str, ...]) -> Rollout:
-        if not math.isfinite(sum(logprobs)):
-            raise ReasonRLError(f"problem {row.request.problem_id}: the model's logits are not finite")
-        ended = ids[-1] in self.eos_ids
-        text = self._text(ids[:-1] if ended else ids)
-        cuts = [at for part in stop if (at := text.find(part)) >= 0]
-        reason: FinishReason = "stop" if ended or cuts else "length"
-        return Rollout(
-            problem_id=row.request.problem_id,
-            sample=row.sample,
-            prompt_ids=row.request.prompt_ids,
-            response_ids=tuple(ids),
-            logprobs=tuple(logprobs),
-            text=text[: min(cuts)] if cuts else text,
-            finish_reason=reason,
+        return finished_rollout(
+            row.request,
+            row.sample,
+            ids,
+            logprobs,
+            tokenizer=self.tokenizer,
+            eos_ids=self.eos_ids,
+            stop=stop,
             version=self.version,
             seed=row.seed,
         )

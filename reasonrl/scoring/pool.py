@@ -22,7 +22,8 @@ from contextlib import suppress
 from typing import Any
 
 from reasonrl.errors import ReasonRLError
-from reasonrl.scoring.process import Check, WorkerProcess, importable
+from reasonrl.processes import importable
+from reasonrl.scoring.process import Check, WorkerProcess
 from reasonrl.scoring.records import WeightedVerifier
 from reasonrl.scoring.wire import decode_verdict
 from reasonrl.verifier import Verdict

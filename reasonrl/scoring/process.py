@@ -1,24 +1,19 @@
 """One worker process, seen from the parent: start it, talk to it without ever blocking, kill it with all its kin."""
 
 import logging
-import os
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from reasonrl.processes import kill, start
 from reasonrl.scoring.wire import parse_line
 from reasonrl.types import Response
 
 _REPLY_LIMIT = 16 * 2**20  # bytes; a worker that sends more in one line is broken
 _CHUNK = 2**16  # bytes
-_REAP_LIMIT = 10.0  # seconds until a killed process must be gone
+_WORKER = "reasonrl.scoring.worker"
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +52,8 @@ class WorkerProcess:
         self.check: Check | None = None
         self.number = 0  # of the check in flight; the reply must repeat it
         self.expires: float | None = time.monotonic() + startup_deadline
-        self.process, self.channel = _start()
+        self.process, self.channel = start(_WORKER, {"OMP_NUM_THREADS": "1"})  # one core each: training has the rest
+        self.channel.setblocking(False)
         self._incoming = bytearray()
         self._unsent = memoryview(b"")
         with suppress(OSError):  # it is dead already; the end of file will say so
@@ -113,55 +109,6 @@ class WorkerProcess:
 
     def kill(self) -> int | None:
         """SIGKILL the worker, its process group and its other descendants; its exit code, None if it will not die."""
-        kin = _descendants(self.process.pid)
-        # The group before the reaping: until then the number cannot belong to anybody else.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.kill()
-        for pid in kin:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        exit_code = kill(self.process)
         self.channel.close()
-        try:
-            return self.process.wait(timeout=_REAP_LIMIT)
-        except subprocess.TimeoutExpired:
-            logger.warning("scoring worker %d does not die of SIGKILL", self.process.pid)
-            return None
-
-
-def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    path = os.pathsep.join(importable())
-    with theirs:
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "reasonrl.scoring.worker", str(theirs.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # Ctrl-C in the terminal is for the run; and a group of its own to kill
-                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},  # one core each: training has the rest
-            )
-        except BaseException:
-            ours.close()
-            raise
-    return process, ours
-
-
-def importable() -> list[str]:
-    """`sys.path` with "" spelt out, for the working directory may change."""
-    return [os.path.abspath(entry) for entry in sys.path]
-
-
-def _descendants(pid: int) -> list[int]:
-    """Its children, theirs, and so on, whatever their process group or session. Empty where there is no /proc."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it ended meanwhile
-            parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
-            children.setdefault(int(parent), []).append(int(stat.parent.name))
-    found = list(children.get(pid, []))
-    for descendant in found:  # which grows meanwhile
-        found += children.get(descendant, [])
-    return found
+        return exit_code

@@ -5,28 +5,25 @@ output is turned to standard error, so that a verifier may print. The worker die
 of a check that never returns: by PR_SET_PDEATHSIG on Linux, elsewhere by the end of file once the check is over.
 """
 
-import ctypes
 import json
 import os
 import pickle
-import signal
 import socket
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import BinaryIO
 
+from reasonrl.processes import die_with
 from reasonrl.scoring.wire import audit_verdict, current_error, encode_verdict, error_verdict
 from reasonrl.types import Response
 from reasonrl.verifier import Verifier
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     """Serve checks until the parent closes the channel."""
     descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
-    _die_with(parent)
+    die_with(parent)
     with suppress(OSError):  # standard error may be closed; then what verifiers print goes nowhere
         os.dup2(2, 1)
     channel = socket.socket(fileno=descriptor)
@@ -38,13 +35,6 @@ def main() -> None:
         if verifiers is not None:
             _serve(verifiers, stream, channel)
     os._exit(0)  # threads that a verifier left behind must not keep the process
-
-
-def _die_with(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above
-        os._exit(1)
 
 
 def _restore_environment(path: list[str], pythonpath: str | None) -> None:

@@ -1,10 +1,13 @@
 """GRPO with outcome supervision, after Algorithm 1 of DeepSeekMath (Shao et al. 2024, arXiv 2402.03300).
 
 Where it departs from the paper: the KL term, if any, may stand in the reward instead of the loss; groups whose
-rewards agree are dropped before any forward, since their gradient is exactly zero; with one update per step π_old is
-π_θ and is not computed again, otherwise it is taken from the sampler, which is the trained model itself.
+rewards agree are dropped before any forward, since their gradient is exactly zero. With one update per step π_old is
+π_θ and is not computed again; otherwise it is taken from the sampler if that is the trained model itself, and computed
+before the first update if not. Then, too, each token is weighted for having been sampled from another policy than
+π_old (`algorithms.importance`).
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,16 +20,16 @@ from reasonrl import store
 from reasonrl.algorithms.advantages import agreeing, group_relative
 from reasonrl.algorithms.aggregation import aggregate
 from reasonrl.algorithms.kl import kl_estimate
-from reasonrl.algorithms.losses import clip, clipped
-from reasonrl.algorithms.masking import masked
 from reasonrl.batch import Batch, Row, collate, micro_batches, minibatch_positions
 from reasonrl.config import GRPOConfig
+from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Judged, records, sample_and_verify
 from reasonrl.models.load import Policy
 from reasonrl.models.logprobs import TokenScores, response_logprobs
 from reasonrl.rollout.engine import Engine, Sampling
 from reasonrl.scoring import Scorer, check_unjudged
 from reasonrl.tracking import Tracker
+from reasonrl.trainers.grpo_objective import objective, objective_stats
 from reasonrl.trainers.metrics import Clock, Sample, TokenStats, response_metrics, time_metrics, update_metrics
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.session import Session, Update, gather
@@ -47,6 +50,7 @@ class GRPO:
         rollouts: the folder of stored rollouts.
         seed: of samples and minibatches.
         after_step: called with the number of each finished step.
+        sampler_is_policy: is the engine's model the trained one itself, so that their log-probabilities are the same?
     """
 
     config: GRPOConfig
@@ -64,6 +68,7 @@ class GRPO:
     rollouts: Path
     seed: int
     after_step: Callable[[int], None] = lambda step: None
+    sampler_is_policy: bool = True
 
 
 def train_grpo(run: GRPO) -> None:
@@ -82,6 +87,7 @@ def train_grpo(run: GRPO) -> None:
         clock.lap("sample")
         samples = with_advantages(run, judged, positions)  # line 9: group-relative advantages
         everyone = gather_checked(run, samples)
+        samples = with_old_logprobs(run, samples)  # the π_old of line 11
         clock.lap("advantages")
         for epoch in range(config.epochs):  # line 10: for GRPO iteration = 1, …, μ
             cut = minibatch_positions(config.problems_per_step, config.minibatches, f"{run.seed}/{step}/{epoch}")
@@ -106,15 +112,15 @@ def with_advantages(run: GRPO, judged: Sequence[Judged], positions: Sequence[int
         positions: of its groups in the step's global batch.
     """
     config = run.config
-    rows = [
-        Row(one.rollout.prompt_ids, one.rollout.response_ids, one.rollout.logprobs, group=position)
-        for one, position in zip(judged, (p for p in positions for _ in range(config.group_size)), strict=True)
-    ]
-    if run.reference is not None:
-        rows = with_ref_logprobs(run, rows)
+    groups = [position for position in positions for _ in range(config.group_size)]
+    rows = [row_of(one, group) for one, group in zip(judged, groups, strict=True)]
     rewards = torch.tensor([one.scored.reward or 0.0 for one in judged], dtype=torch.float64)
-    if config.kl.place == "reward" and run.reference is not None:
-        rewards -= config.kl.coefficient * torch.stack([response_kl(row, config) for row in rows])
+    if run.reference is not None:
+        refs = logprobs_of(run, run.reference, rows)
+        rows = [replace(row, ref_logprobs=ref) for row, ref in zip(rows, refs, strict=True)]
+        if config.kl.place == "reward":
+            rows = rescored(run, rows)
+            rewards -= config.kl.coefficient * torch.stack([response_kl(row, config) for row in rows])
     known = torch.tensor([one.scored.reward is not None for one in judged])
     cut = torch.tensor([config.mask_truncated and one.rollout.finish_reason == "length" for one in judged])
     group_ids = torch.tensor([row.group for row in rows])
@@ -128,24 +134,70 @@ def with_advantages(run: GRPO, judged: Sequence[Judged], positions: Sequence[int
     return [Sample(one, replace(row, advantage=a), c, has_gradient) for one, row, a, c, has_gradient in columns]
 
 
+def corrects_sampler(run: GRPO) -> bool:
+    """Is π_old the trainer's own, and each token weighted for its sampler's having been another policy?"""
+    return run.config.importance.corrects(sampler_is_policy=run.sampler_is_policy)
+
+
 def kl_in_loss(run: GRPO) -> bool:
     """Does the loss have a KL term?"""
     return run.reference is not None and run.config.kl.place == "loss"
 
 
+def row_of(one: Judged, group: int) -> Row:
+    """What is trained on of a response; its π_old is its sampler's until it is `rescored`.
+
+    Raises:
+        ReasonRLError: the engine gave no log-probability, or no finite one, for one of its tokens.
+    """
+    rollout = one.rollout
+    logprobs = rollout.logprobs
+    if len(logprobs) != len(rollout.response_ids) or not all(map(math.isfinite, logprobs)):
+        raise ReasonRLError(
+            f"the engine gave {sum(map(math.isfinite, logprobs))} finite log-probabilities for the "
+            f"{len(rollout.response_ids)} tokens of response {rollout.sample} to problem {rollout.problem_id!r}; "
+            "training needs that of every token, and one made up would teach something else in silence"
+        )
+    return Row(rollout.prompt_ids, rollout.response_ids, logprobs, logprobs, group=group)
+
+
+def with_old_logprobs(run: GRPO, samples: Sequence[Sample]) -> list[Sample]:
+    """The samples with the π_old of the step's updates, to be called before the first of them.
+
+    Nothing is computed on policy, where the forward of the one update has them, nor with a KL in the reward, which
+    needed them before.
+    """
+    if run.config.on_policy or (run.reference is not None and run.config.kl.place == "reward"):
+        return list(samples)
+    rows = iter(rescored(run, [s.row for s in samples if s.learns]))
+    return [replace(s, row=next(rows)) if s.learns else s for s in samples]
+
+
+def rescored(run: GRPO, rows: Sequence[Row]) -> list[Row]:
+    """The rows with the trainer's log-probabilities for π_old, if those of the sampler are to be corrected for."""
+    if not corrects_sampler(run):
+        return list(rows)
+    olds = logprobs_of(run, run.policy.model, rows)
+    return [replace(row, old_logprobs=old) for row, old in zip(rows, olds, strict=True)]
+
+
 @torch.no_grad()
-def with_ref_logprobs(run: GRPO, rows: Sequence[Row]) -> list[Row]:
-    """The rows with the reference model's log-probabilities of their response tokens."""
-    scored: dict[int, Row] = {}
+def logprobs_of(run: GRPO, model: Any, rows: Sequence[Row]) -> list[tuple[float, ...]]:
+    """A model's log-probabilities of the response tokens of each row."""
+    found: dict[int, tuple[float, ...]] = {}
     for batch in micro_batches(rows, run.config.micro_batch_tokens, share_prompt=run.share_prompt):
-        scores = forward(run, run.reference, collate(batch, run.policy.pad_id))
+        scores = forward(run, model, collate(batch, run.policy.pad_id))
         for row, logprobs in zip(batch, scores.logprobs.tolist(), strict=True):
-            scored[id(row)] = replace(row, ref_logprobs=tuple(logprobs[: len(row.response_ids)]))
-    return [scored[id(row)] for row in rows]
+            found[id(row)] = tuple(logprobs[: len(row.response_ids)])
+    return [found[id(row)] for row in rows]
 
 
 def response_kl(row: Row, config: GRPOConfig) -> Tensor:
-    """Σ_t KL_t of a response, from the sampler's and the reference's log-probabilities."""
+    """Σ_t KL_t of a response, from the log-probabilities of π_old and of the reference.
+
+    Where the sampler is another, π_old is the trainer's: against the reference, which the trainer computes too, the
+    sampler's would count its mismatch as distance, token after token.
+    """
     old, ref = (torch.tensor(values, dtype=torch.float64) for values in (row.old_logprobs, row.ref_logprobs))
     return kl_estimate(old, ref, config.kl.estimator).sum()
 
@@ -200,32 +252,22 @@ def forward(run: GRPO, model: Any, batch: Batch, *, entropy: bool = False) -> To
 
 def loss(run: GRPO, batch: Batch, scores: TokenScores, stats: TokenStats, *, sequences: float, tokens: float) -> Tensor:
     """This micro-batch's share of the clipped objective (eq. 3 of the paper, to be minimised), KL term included."""
-    config, mask, logprobs = run.config, batch.response_mask, scores.logprobs
-    sampled = masked(batch.old_logprobs, mask)
-    on_policy = config.epochs * config.minibatches == 1
-    old = logprobs.detach() if on_policy else sampled
-    limits = {"clip_low": config.clip_low, "clip_high": config.clip_high}
-    per_token = clip(logprobs, old, batch.advantages, **limits)
-    measured = {
-        "approx_kl": kl_estimate(sampled, logprobs.detach(), "k3"),
-        "clip_fraction": clipped(logprobs, old, batch.advantages, **limits),
-    }
-    if scores.entropy is not None:
-        measured["entropy"] = scores.entropy
-    if run.reference is not None:
-        measured["kl"] = kl_estimate(logprobs, masked(batch.ref_logprobs, mask), config.kl.estimator)
-        if kl_in_loss(run):
-            per_token = per_token + config.kl.coefficient * measured["kl"]
+    config, mask = run.config, batch.response_mask
+    per_token, measured = objective(config, batch, scores, **objective_terms(run))
     stats.add(mask, **measured)
     return aggregate(
         per_token, mask, config.aggregation, sequences=sequences, tokens=tokens, max_length=run.sampling.max_tokens
     )
 
 
+def objective_terms(run: GRPO) -> dict[str, bool]:
+    """Which terms the objective has, beside the clipped one."""
+    return {"reference": run.reference is not None, "corrects_sampler": corrects_sampler(run)}
+
+
 def token_stats(run: GRPO) -> TokenStats:
     """What `loss` measures."""
-    kl, entropy = ["kl"] * (run.reference is not None), ["entropy"] * run.config.entropy
-    return TokenStats(["approx_kl", "clip_fraction", *kl, *entropy])
+    return objective_stats(run.config, **objective_terms(run))
 
 
 def write_rollouts(run: GRPO, everyone: Sequence[Sample], step: int) -> None:
@@ -243,11 +285,11 @@ def step_metrics(
     run: GRPO, everyone: Sequence[Sample], updates: Sequence[Update | None], stats: TokenStats, clock: Clock
 ) -> dict[str, float]:
     """One line of metrics.jsonl; `trainers.metrics` says what each number means."""
-    means = stats.means(run.session)
+    measured = stats.reduced(run.session)
     return {
         **response_metrics(everyone),
-        "kl": means["approx_kl"],  # unless there is a reference: then the next line has one
-        **means,
+        "kl": measured["approx_kl"],  # unless there is a reference: then the next line has one
+        **measured,
         **update_metrics(updates, run.session),
         **time_metrics(clock, sum(len(s.row.response_ids) for s in everyone)),
     }

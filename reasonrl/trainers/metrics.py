@@ -5,9 +5,14 @@ Of all responses of the step, over all processes: `reward`, `reward_std`, `pass_
 `response_length`, `response_length_max` (tokens); `truncated` (share cut at the limit); `reward/VERIFIER` (mean),
 `reason/VERIFIER/REASON` (share); `policy_version` (the weights that sampled).
 
-Of the tokens trained on: `approx_kl`, KL(π_old ‖ π_θ) from the sampler's log-probabilities, which on policy is what
-sampler and trainer differ by; `kl`, the policy against the reference, or `approx_kl` where there is none;
-`clip_fraction`; `entropy` (nats, where asked for); `padding` (share of computed response tokens).
+Of the tokens trained on: `approx_kl`, KL(π_old ‖ π_θ), where π_old is the sampler's μ unless the trainer computed its
+own, so that on policy it is what sampler and trainer differ by; `kl`, the policy against the reference, or `approx_kl`
+where there is none; `clip_fraction`; `entropy` (nats, where asked for); `padding` (share of computed response tokens).
+
+Of the same tokens, where the trainer's π_old is known (on policy, or with importance sampling): `mismatch_mean`,
+`mismatch_max`, abs(log μ − log π_old) in nats; `importance_mean`, `importance_min`, `importance_max`, π_old/μ before
+the cap; `importance_capped` (share of tokens above the cap). Whatever μ is, π_old/μ is 1 on average over all that is
+sampled; the mean here is of the tokens trained on.
 
 Of the updates: `policy_loss` (KL term included) and `grad_norm` (before clipping), means of the step; `updates`
 (taken); `skipped_updates` (not finite, since the run began); `learning_rate` (of the last update).
@@ -16,15 +21,17 @@ Of the updates: `policy_loss` (KL term included) and `grad_norm` (before clippin
 alone).
 """
 
+import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 import torch
 from torch import Tensor
 
+from reasonrl.algorithms.importance import log_importance
 from reasonrl.algorithms.masking import masked_sum
 from reasonrl.batch import Row
 from reasonrl.evaluation.evaluate import Judged
@@ -64,30 +71,58 @@ class Clock:
 
 
 class TokenStats:
-    """Means over the response tokens a step trains on, over all its micro-batches and processes.
+    """Means and extremes over the response tokens a step trains on, over all its micro-batches and processes.
 
     Args:
-        names: what `add` is given; the same everywhere, since processes without a micro-batch take part in the sums.
+        means, maxima, minima: names of what `add` is given, by what is kept of it; the same everywhere, since processes
+            without a micro-batch take part in the sums.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._sums: dict[str, float | Tensor] = dict.fromkeys(names, 0.0)
+    def __init__(self, means: Collection[str], maxima: Collection[str] = (), minima: Collection[str] = ()) -> None:
+        self._sums: dict[str, float | Tensor] = dict.fromkeys(means, 0.0)
+        self._signs = dict.fromkeys(maxima, 1) | dict.fromkeys(minima, -1)  # a minimum is the maximum of −x, negated
+        self._highest: dict[str, float | Tensor] = dict.fromkeys(self._signs, -math.inf)
         self._tokens: float | Tensor = 0.0
         self._computed = 0.0
 
     @torch.no_grad()
     def add(self, mask: Tensor, **values: Tensor) -> None:
-        """Add a micro-batch: the response mask (B, T), and (B, T) values by name. The sums stay on the device."""
+        """Add a micro-batch: the response mask (B, T), and (B, T) values by name. All of it stays on the device."""
         self._computed += mask.numel()
         self._tokens = self._tokens + mask.sum()
         for name in self._sums:
             self._sums[name] = self._sums[name] + masked_sum(values[name].double(), mask)
+        for name, sign in self._signs.items():
+            highest = (sign * values[name].double()).where(mask.bool(), -math.inf).amax()
+            self._highest[name] = highest.maximum(torch.as_tensor(self._highest[name]).to(highest))
 
-    def means(self, session: Session) -> dict[str, float]:
-        """Each name's mean (0 if nothing was trained on), and `padding`. All processes must call this together."""
+    def reduced(self, session: Session) -> dict[str, float]:
+        """Each name's mean, maximum or minimum (0 if nothing was trained on), and `padding`.
+
+        All processes must call this together.
+        """
         tokens, computed = session.sum(float(self._tokens)), session.sum(self._computed)
         means = {name: session.sum(float(value)) / max(1.0, tokens) for name, value in self._sums.items()}
-        return means | {"padding": 1 - tokens / computed if computed else 0.0}
+        highest = {name: session.max(float(value)) for name, value in self._highest.items()}
+        extremes = {name: self._signs[name] * value if tokens else 0.0 for name, value in highest.items()}
+        return means | extremes | {"padding": 1 - tokens / computed if computed else 0.0}
+
+
+MISMATCH_MEANS = ("mismatch_mean", "importance_mean", "importance_capped")
+MISMATCH_MAXIMA = ("mismatch_max", "importance_max")
+MISMATCH_MINIMA = ("importance_min",)
+
+
+def mismatch(old_logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor, cap: float) -> dict[str, Tensor]:
+    """What `TokenStats` keeps of how sampler and trainer differ: (B, T) values by name, of (B, T) log-probabilities.
+
+    Raises:
+        ValueError: a sampler log-probability is missing.
+    """
+    apart = log_importance(old_logprobs, sampler_logprobs, mask).double()  # e^89 is infinite in float32
+    distance, ratio = apart.abs(), apart.exp()
+    ratios = dict.fromkeys(("importance_mean", "importance_max", "importance_min"), ratio)
+    return {"mismatch_mean": distance, "mismatch_max": distance, "importance_capped": ratio > cap, **ratios}
 
 
 def response_metrics(samples: Sequence[Sample]) -> dict[str, float]:

@@ -109,6 +109,14 @@ class Session:
         total: Tensor = self.accelerator.reduce(tensor, reduction="sum")
         return total.item()
 
+    def max(self, value: float) -> float:
+        """The largest of a number over all processes (float64); NaN if it is NaN on one."""
+        if self.accelerator.num_processes == 1:
+            return value
+        tensor = torch.tensor([value], dtype=torch.float64, device=self.accelerator.device)
+        gathered: Tensor = self.accelerator.gather(tensor)
+        return gathered.max().item()
+
     def _backward(self, losses: Iterable[Tensor]) -> float:
         """Accumulate this process's gradients; its share of the loss."""
         # transformers checkpoints activations in training mode only, and in that mode without a KV cache, which the

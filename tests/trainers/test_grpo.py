@@ -195,7 +195,7 @@ def test_token_metrics_by_hand(policy: Policy) -> None:
     stats = token_stats(run)
     done = update(run, with_advantages(run, responses, [0]), stats)
     assert done is not None
-    means = stats.means(run.session)
+    means = stats.reduced(run.session)
     assert means["clip_fraction"] == pytest.approx(1 / 3)
     # k3 of old against new, e^{−d} + d − 1 with d = log π_old − log π_θ: an estimate of KL(π_old ‖ π_θ).
     assert means["approx_kl"] == pytest.approx((2 * (math.exp(0.5) - 1.5) + math.exp(0.1) - 1.1) / 3, rel=1e-4)
@@ -209,12 +209,12 @@ def test_padding_is_the_share_of_computed_response_tokens(policy: Policy) -> Non
     run = grpo_run(config(), policy)
     stats = token_stats(run)
     update(run, with_advantages(run, [judged(0, 0, (3, 4, 5, 6), 1.0), judged(0, 1, (6,), 0.0)], [0]), stats)
-    assert stats.means(run.session)["padding"] == pytest.approx(3 / 8)
+    assert stats.reduced(run.session)["padding"] == pytest.approx(3 / 8)
 
 
 def test_token_means_of_nothing_are_0(policy: Policy) -> None:
     session = grpo_run(config(), policy).session
-    assert TokenStats(["kl"]).means(session) == {"kl": 0.0, "padding": 0.0}
+    assert TokenStats(["kl"]).reduced(session) == {"kl": 0.0, "padding": 0.0}
 
 
 def test_gradient_checkpointing_is_on_in_updates_and_off_in_sampling(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,12 @@ import pytest
 from accelerate.state import PartialState
 from safetensors.torch import load_file
 from small_runs import DEBUG, ROOT, accelerator, relative_difference
-from two_processes import CUTS, grpo_update, linear_updates
+from two_processes import CORRECTED, CUTS, GRPO_CONFIG, grpo_update, linear_updates
 from typer.testing import CliRunner
 
 from reasonrl import store
 from reasonrl.cli.main import app
+from reasonrl.config import GRPOConfig
 
 LIMIT = 300  # seconds; minutes only on a machine that is very busy
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "tests")}
@@ -138,14 +139,19 @@ def test_what_is_not_finite_on_one_process_is_skipped_by_both(found: Found) -> N
     assert "2 updates in a row" in first["stopped"]
 
 
-def test_a_process_whose_groups_agree_takes_part_in_the_update_of_the_other(found: Found) -> None:
-    expected = grpo_update(accelerator(), [0, 1, 2])
-    for one in (each["grpo"] for each in found[:2]):
+@pytest.mark.parametrize(("name", "settings"), [("grpo", GRPO_CONFIG), ("corrected", CORRECTED)])
+def test_a_process_whose_groups_agree_takes_part_in_the_update_of_the_other(
+    found: Found, name: str, settings: GRPOConfig
+) -> None:
+    expected = grpo_update(accelerator(), [0, 1, 2], settings)
+    means = expected["means"]
+    assert means["importance_min"] < 1 < settings.importance.cap < means["importance_max"]
+    for one in (each[name] for each in found[:2]):
         assert one["loss"] == pytest.approx(expected["loss"], abs=1e-7)
         assert one["norm"] == pytest.approx(expected["norm"], rel=1e-5)
         assert one["means"] == pytest.approx(expected["means"], rel=1e-5, abs=1e-12)
-        for name, weights in expected["weights"].items():
-            assert one["weights"][name] == pytest.approx(weights, rel=1e-5, abs=1e-5)
+        for parameter, weights in expected["weights"].items():
+            assert one["weights"][parameter] == pytest.approx(weights, rel=1e-5, abs=1e-5)
 
 
 def test_where_no_process_has_anything_to_learn_both_pass_over_the_update(found: Found) -> None:

@@ -1,0 +1,112 @@
+"""The process vLLM runs in, seen from ours: started, asked, watched, killed."""
+
+import socket
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from typing import Any
+
+from reasonrl import processes
+from reasonrl.errors import ReasonRLError
+from reasonrl.rollout.messages import Setup, Start
+
+_SHOWN_LINES = 12  # of what the process wrote to standard error
+
+# What vLLM says as it fails to start, and what to do about it.
+_CURES = (
+    ("KV cache", "raise engine.kv_cache_gib (GPUs: engine.gpu_memory_utilization), or lower engine.max_model_len"),
+    ("Available KV cache memory", "raise engine.kv_cache_gib (GPUs: engine.gpu_memory_utilization)"),
+    ("No available memory for the cache blocks", "raise engine.kv_cache_gib (GPUs: engine.gpu_memory_utilization)"),
+    ("out of memory", "lower engine.gpu_memory_utilization: the trainer needs its part of the GPU"),
+    ("max_model_len", "lower engine.max_model_len"),
+    ("tensor_parallel_size", "set engine.tensor_parallel_size to what the GPUs and the model's heads allow"),
+)
+
+
+class EngineLost(Exception):
+    """The process died, hung or broke; the text says which, and shows the end of what it wrote."""
+
+
+class VLLMProcess:
+    """A running vLLM.
+
+    Args:
+        setup: of vLLM.
+        environment: variables of the process, beside ours.
+        start_deadline: seconds until it must be ready.
+
+    Raises:
+        ReasonRLError: vLLM is not installed, or did not start; with a cure where one is known.
+    """
+
+    def __init__(self, setup: Setup, environment: Mapping[str, str], start_deadline: float) -> None:
+        if find_spec("vllm") is None:
+            raise ReasonRLError(
+                "engine.name is vllm, which is not installed: pip install 'reasonrl[vllm]' (on a CPU: "
+                "docs/guides/vllm.md), or set engine.name=huggingface"
+            )
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in `kill`
+        self._process, ours = processes.start("reasonrl.rollout.vllm_worker", environment, self._errors)
+        self._channel = Connection(ours.detach())
+        self.alive = True
+        try:
+            (facts,) = self.ask(Start(processes.importable(), setup), start_deadline)
+        except EngineLost as lost:
+            cures = [cure for sign, cure in _CURES if sign.lower() in str(lost).lower()]
+            cure = f"\n{cures[0]}" if cures else ""
+            raise ReasonRLError(f"vLLM does not start: {lost}{cure}") from None
+        self.max_model_len: int = facts["max_model_len"]
+
+    def ask(self, message: Any, deadline: float) -> Iterator[Any]:
+        """Send a message and yield what is answered, until the worker is done.
+
+        Args:
+            message: see `messages`.
+            deadline: seconds without a sign of life after which the process is killed.
+
+        Raises:
+            EngineLost: it died, hung, or failed. It has been killed then.
+        """
+        _set_deadline(self._channel, deadline)  # for a message that is sent or received in part
+        try:
+            self._channel.send(message)
+            while True:
+                if not self._channel.poll(deadline):
+                    raise TimeoutError
+                kind, *rest = self._channel.recv()
+                if kind == "done":
+                    return
+                if kind == "failed":
+                    raise self._lost(rest[0].strip())
+                if rest:
+                    yield rest[0]
+        except (TimeoutError, BlockingIOError):
+            raise self._lost(f"no sign of life for {deadline:g} s") from None
+        except (EOFError, OSError):
+            raise self._lost("its process died") from None
+
+    def kill(self) -> None:
+        """Kill the process and all that it started. Safe to call twice."""
+        if self.alive:
+            self.alive = False
+            processes.kill(self._process)
+            self._channel.close()
+            self._errors.close()
+
+    def _lost(self, what: str) -> EngineLost:
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
+        self.kill()
+        if self._process.returncode is not None:
+            what += f" (exit code {self._process.returncode})"
+        return EngineLost("\n  ".join([f"vLLM: {what}; the end of what it wrote:", *lines]))
+
+
+def _set_deadline(channel: Connection, seconds: float) -> None:
+    timeval = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+    with socket.socket(fileno=channel.fileno()) as view:
+        view.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval)
+        view.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
+        view.detach()
