@@ -19,7 +19,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from reasonrl.config import ModelConfig, TinyModelConfig
-from reasonrl.evaluation.prepare import make_engine
+from reasonrl.evaluation.engines import huggingface_engine
 from reasonrl.models.load import Policy, load_policy
 from reasonrl.rollout.engine import Request, Sampling
 
@@ -69,7 +69,7 @@ def requests_of(case: Case) -> list[Request]:
 
 def with_engine(case: Case) -> int:
     """Sample with the engine; how many tokens came."""
-    engine = make_engine(case.policy, case.max_batch)
+    engine = huggingface_engine(case.policy, case.max_batch)
     rollouts = engine.sample(requests_of(case), Sampling(max_tokens=case.max_tokens))
     return sum(len(rollout.response_ids) for rollout in rollouts)
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+_SHOWN = 80  # characters of a value that is no mapping and no list
+
 
 def value_at(row: Mapping[str, Any], path: str) -> Any:
     """What a row holds at a dotted path of names and list indices; a column whose own name has dots wins.
@@ -40,4 +42,4 @@ def _missing(path: str, done: list[str], value: Any) -> str:
             return f"no column {path!r}; {within!r} has: {names(value)}"
         case list() | tuple():
             return f"no column {path!r}; {within!r} is a list of {len(value)}"
-    return f"no column {path!r}; {within!r} holds {value!r}"
+    return f"no column {path!r}; {within!r} holds {repr(value)[:_SHOWN]}"

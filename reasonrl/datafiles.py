@@ -10,20 +10,12 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from reasonrl import rowfiles
 from reasonrl.errors import ReasonRLError
 from reasonrl.generators import Row, Split
 from reasonrl.selection import Wanted, kept, shuffled_window
 from reasonrl.yamlfile import Record
 
-_FORMATS = {
-    ".json": "json",
-    ".jsonl": "json",
-    ".json.gz": "json",
-    ".jsonl.gz": "json",
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".parquet": "parquet",
-}
 Files = str | tuple[str, ...]
 _HUB_PATIENCE = 5.0  # seconds for one request; the hub's own client retries for half a minute before it gives up
 
@@ -38,13 +30,14 @@ class DatasetConfig(Record):
         hub, config, revision: its id, configuration (or several, one after another) and pinned revision.
         splits: what the data set calls our splits.
         data_files: by split a file, a pattern such as `data/*.jsonl`, or several; seen from where one works. JSON,
-            JSON Lines, CSV (each also gzipped) or Parquet.
+            JSON Lines, CSV (each also gzipped) or Parquet, read as written: in CSV every value is text.
         streaming: read rows as they are needed, for data larger than memory; training shuffles within a window.
         where: column: the value to keep, a list of values, or {min, max, not}: bounds of numbers, texts or dates.
-            Nested columns by dotted path.
+            Nested columns by dotted path; a row that has no such path has no value there.
         shuffle: seed of the order; as in the data if null.
         rows: most rows of a split.
-        hold_out: so many rows of the training split are the evaluation split, where the data has none of its own.
+        hold_out: so many rows of the training split are the evaluation split, in place of one that the hub has; but
+            files for `eval` win.
         window: rows a stream is shuffled among.
         skip_faulty: leave rows out whose prompt or reference cannot be made, instead of an error; `reasonrl tasks
             check` lists them.
@@ -79,52 +72,58 @@ def load_rows(config: DatasetConfig, split: Split, task: Path) -> Iterator[tuple
         ReasonRLError: there is no such split, its data cannot be had or read, or a filter keeps no row; names the
             task's YAML and the cure. Of a stream, some of this is only found on the way.
     """
-    aside = 0 if "eval" in config.data_files else config.hold_out  # a file for it is an evaluation split of its own
+    aside = 0 if "eval" in config.data_files else config.hold_out
     stored = _stored(config, "train" if aside else split, task)
-    rows = _ordered(config, kept(stored, config.where, task), aside, task)
+    rows = _ordered(config, kept(stored, config.where, task, config.window if config.streaming else None))
     if aside:
-        rows = itertools.islice(rows, aside) if split == "eval" else itertools.islice(rows, aside, None)
+        rows = _parted(rows, split, aside, task)
     return itertools.islice(rows, config.rows.get(split))
 
 
-def _ordered(
-    config: DatasetConfig, rows: Iterator[tuple[int, Row]], aside: int, task: Path
-) -> Iterator[tuple[int, Row]]:
+def _ordered(config: DatasetConfig, rows: Iterator[tuple[int, Row]]) -> Iterator[tuple[int, Row]]:
     if config.streaming:
         return rows if config.shuffle is None else shuffled_window(rows, config.window, random.Random(config.shuffle))
     every = list(rows)
     if config.shuffle is not None:
         random.Random(config.shuffle).shuffle(every)
-    if aside and 0 < len(every) <= aside:
-        raise ReasonRLError(
-            f"{task}: dataset.hold_out {aside} leaves nothing to train on of {len(every)} rows; lower it"
-        )
     return iter(every)
+
+
+def _parted(rows: Iterator[tuple[int, Row]], split: Split, aside: int, task: Path) -> Iterator[tuple[int, Row]]:
+    """The first rows, which are the evaluation split, or the others; there must be some of both."""
+    held_out = list(itertools.islice(rows, aside))
+    left = list(itertools.islice(rows, 1))
+    if held_out and not left:
+        raise ReasonRLError(
+            f"{task}: dataset.hold_out {aside} leaves nothing to train on of {len(held_out)} rows; lower it"
+        )
+    yield from held_out if split == "eval" else itertools.chain(left, rows)
 
 
 def _stored(config: DatasetConfig, split: Split, task: Path) -> Iterator[tuple[int, Row]]:
     """All rows of a split of the data."""
-    sources = _file_sources(config, split, task) if split in config.data_files else _hub_sources(config, split, task)
-    return enumerate(itertools.chain.from_iterable(sources))
+    if split in config.data_files:
+        return enumerate(_file_rows(config.data_files[split], split, task))
+    return enumerate(itertools.chain.from_iterable(_hub_sources(config, split, task)))
 
 
-def _file_sources(config: DatasetConfig, split: Split, task: Path) -> Iterator[Iterable[Row]]:
-    given = config.data_files[split]
-    for file in _existing(given if isinstance(given, tuple) else (given,), split, task):
-        source = {"path": _format(file, split, task), "data_files": glob.escape(str(file)), "split": "train"}
-        with _without_bars():  # of a local file it would be a bar of a moment
-            yield _load(task, str(file), source, config.streaming)
+def _file_rows(given: Files, split: Split, task: Path) -> Iterator[Row]:
+    try:
+        for file in _existing(given if isinstance(given, tuple) else (given,)):
+            yield from (row for _, row in rowfiles.read(file))
+    except ReasonRLError as error:
+        raise ReasonRLError(f"{task}: data_files.{split}: {error}") from None
 
 
-def _existing(given: Sequence[str], split: Split, task: Path) -> Iterator[Path]:
+def _existing(given: Sequence[str]) -> Iterator[Path]:
     for name in given:
         pattern = Path(name).expanduser()
         if pattern.is_file() or not any(character in name for character in "*?["):
             yield pattern
             continue
-        found = sorted(map(Path, glob.glob(str(pattern), recursive=True)))
+        found = sorted(path for path in map(Path, glob.glob(str(pattern), recursive=True)) if path.is_file())
         if not found:
-            raise ReasonRLError(f"{task}: data_files.{split}: no file matches {name}")
+            raise ReasonRLError(f"no file matches {name} (looked for in {Path.cwd()})")
         yield from found
 
 
@@ -159,15 +158,6 @@ def _from_hub(config: DatasetConfig, split: Split, task: Path, asked: dict[str, 
         ) from None
 
 
-def _format(file: Path, split: Split, task: Path) -> str:
-    if not file.is_file():
-        raise ReasonRLError(f"{task}: data_files.{split}: there is no file {file} (looked for in {Path.cwd()})")
-    for ending, form in _FORMATS.items():
-        if file.name.lower().endswith(ending):
-            return form
-    raise ReasonRLError(f"{task}: data_files.{split}: {file} ends in none of {', '.join(_FORMATS)}")
-
-
 def _load(task: Path, what: str, arguments: Mapping[str, str | None], streaming: bool) -> Iterable[Row]:
     """The rows; all of them now, or one by one if streaming."""
     rows = _reading(task, what, arguments, streaming)
@@ -179,11 +169,7 @@ def _reading(task: Path, what: str, arguments: Mapping[str, str | None], streami
 
     try:
         yield from datasets.load_dataset(**arguments, streaming=streaming)
-    except StopIteration:  # what the JSON reader makes of an empty file
-        return
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        if 'Instruction "train" corresponds to no data' in str(error):  # and of one without rows
-            return
         # The outer error of a file that cannot be parsed says only that something went wrong; its cause says what.
         reason = error.__cause__ or error
         raise ReasonRLError(f"{task}: cannot load {what}: {reason}") from None
@@ -199,20 +185,6 @@ def _hub_answers() -> bool:
     except Exception:  # noqa: BLE001  the client's error classes differ by its version; all mean that it got no answer
         return False
     return True
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    """Without the progress bars of `datasets`."""
-    import datasets
-
-    shown = datasets.is_progress_bar_enabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if shown:
-            datasets.enable_progress_bars()
 
 
 @contextmanager

@@ -21,8 +21,8 @@ _ENTRY = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8,}.*)*)", re.MULTILINE)
 def json_schema(kind: Kind) -> dict[str, Any]:
     """The schema (draft 2020-12) of a run YAML or a task YAML.
 
-    A file that `extends` another may leave out any key and take away any value. What depends on several keys at once,
-    and the options of verifiers, only the loader checks.
+    A file that `extends` another may leave out any key and take away any value. Limits that depend on other keys, and
+    the options of verifiers, only the loader checks.
     """
     records = _RECORDS[kind]
     _, made = models_json_schema([(record, "validation") for record in records], schema_generator=_Described)
@@ -56,12 +56,13 @@ def _chosen(kind: Kind, suffix: str) -> dict[str, Any]:
 def _changes(schema: JsonSchemaValue) -> JsonSchemaValue:
     """What a file may state over the one it extends: any part of it, and null; an item of a list is always whole."""
     made = {key: part for key, part in schema.items() if key not in ("required", "default", "discriminator", "oneOf")}
+    if "properties" in made:  # which of them are needed, the whole decides
+        made["properties"] = {name: _or_null(_changes(part)) for name, part in made["properties"].items()}
+        return made
     if "$ref" in made:
         made["$ref"] += "Changes"
     if choices := schema.get("oneOf", schema.get("anyOf")):
         made["anyOf"] = [_changes(choice) for choice in choices]
-    if "properties" in made:
-        made["properties"] = {name: _or_null(_changes(part)) for name, part in made["properties"].items()}
     return made
 
 
@@ -79,6 +80,12 @@ class _Described(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        return super().str_schema(schema) | {"type": ["string", "number"]}  # the loader takes a number for a text
+
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        return super().tagged_union_schema(schema) | {"required": [schema["discriminator"]]}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         made = super().model_schema(schema)

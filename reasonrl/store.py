@@ -114,8 +114,10 @@ def new_folder(parent: Path, name: str) -> Path:
     """Make the folder parent/name, or parent/name-2, … where earlier ones lie: nothing is ever overwritten.
 
     Raises:
-        ReasonRLError: it cannot be made.
+        ReasonRLError: it cannot be made, or the name would lead to another parent.
     """
+    if name in ("", ".", "..") or "/" in name or "\\" in name:
+        raise ReasonRLError(f"cannot make a folder named {name!r} in {parent}: the name leads elsewhere")
     number = 1
     while True:
         folder = parent / (name if number == 1 else f"{name}-{number}")

@@ -1,9 +1,11 @@
 """What is wrong with a YAML, in a reader's words: pydantic's and PyYAML's errors, told by key."""
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
@@ -11,8 +13,10 @@ from pydantic_core import ErrorDetails
 
 KeyPath = tuple[str | int, ...]
 
-# pydantic's error types → what was expected, where its own words are about Python.
-_EXPECTED = {
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of what a folder is named after: it can lead to no other folder
+
+# pydantic's error types → what was expected, where its own words are about Python: another kind of value …
+_KINDS = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
@@ -26,6 +30,9 @@ _EXPECTED = {
     "dict_type": "keys and values",
     "model_type": "keys and values",
     "model_attributes_type": "keys and values",
+}
+# … or another value of that kind.
+_LIMITS = {
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",
@@ -35,8 +42,24 @@ _EXPECTED = {
     "string_too_short": "at least {min_length} characters",
     "string_pattern_mismatch": "text of the form {pattern}",
 }
+_PATTERNS = {
+    NAME: "letters, digits, '.', '_' and '-', a letter or digit first (a folder is named after it)",
+}
 
 _CREDENTIAL = re.compile(r"(.*_)?(api_?key|password|secret)|((hf|hub|huggingface|auth|access|wandb)_?)?token", re.I)
+
+
+class Excluding(ValueError):
+    """Two keys of a record exclude each other.
+
+    Args:
+        text: what is wanted instead.
+        keys: the names of both; the fault is told at the one that was given last, which may extend the other's file.
+    """
+
+    def __init__(self, text: str, *keys: str) -> None:
+        super().__init__(f"{text}; set the other one to null")
+        self.keys = keys
 
 
 def syntax(error: yaml.MarkedYAMLError, path: Path) -> str:
@@ -55,11 +78,40 @@ def message(at: KeyPath, keys: KeyPath, text: str) -> str:
     return f"{name}: {text}" if name else text
 
 
-def fault(model: type[BaseModel], data: Any, error: ErrorDetails) -> tuple[KeyPath, str]:
-    """The key of one of pydantic's errors, below `data`, and what is wrong with it."""
+def faults(model: type[BaseModel], data: Any, errors: Sequence[ErrorDetails]) -> list[tuple[KeyPath, str]]:
+    """The keys of pydantic's errors, below `data`, and what is wrong with each.
+
+    Of a value that may be of several kinds pydantic tells what keeps it from being each of them. What counts is the
+    kind it is of; where it is of none of them, they are told as one fault.
+    """
+    placed = [(_keys(data, error["loc"]), error) for error in errors]
+    found: list[tuple[KeyPath, str]] = []
+    for keys, error in placed:
+        if error["type"] not in _KINDS:
+            found.append(_fault(model, data, error))
+            continue
+        of_its_kind = any(at[: len(keys)] == keys and (at != keys or e["type"] not in _KINDS) for at, e in placed)
+        if of_its_kind or any(at == keys for at, _ in found):
+            continue
+        kinds = dict.fromkeys(_KINDS[e["type"]] for at, e in placed if at == keys)
+        found.append((keys, f"expected {_choice(list(kinds))}, not {_shown(error['input'])}"))
+    return found
+
+
+def _choice(kinds: Sequence[str]) -> str:
+    *others, last = kinds
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _keys(data: Any, location: KeyPath) -> KeyPath:
+    """The keys of the file in a location of pydantic, which also holds the tag or type of every union it passes."""
+    return tuple(key for index, key in enumerate(location) if _present(data, location[:index], key))
+
+
+def _fault(model: type[BaseModel], data: Any, error: ErrorDetails) -> tuple[KeyPath, str]:
+    """The key of an error that is about no kind of value, and what is wrong with it."""
     location, kind = error["loc"], error["type"]
-    # pydantic puts the tag of a discriminated union into the location; it is no key of the file.
-    keys = tuple(key for index, key in enumerate(location) if _present(data, location[:index], key))
+    keys = _keys(data, location)
     if kind == "missing":
         wanted = location[-1]
         return (keys, "too few values") if isinstance(wanted, int) else ((*keys, wanted), "the key is missing")
@@ -78,11 +130,14 @@ def fault(model: type[BaseModel], data: Any, error: ErrorDetails) -> tuple[KeyPa
         )
         return (*keys, tag), given + _nearest(str(context.get("tag", "")), re.findall("'([^']*)'", expected))
     if kind == "value_error":
-        return keys, error["msg"].removeprefix("Value error, ")
+        excluding = getattr(context["error"], "keys", ())
+        last = [key for key in _at(data, keys) if key in excluding][-1:] if excluding else []
+        return (*keys, *last), error["msg"].removeprefix("Value error, ")
     if kind == "literal_error":
         choices = re.findall("'([^']*)'", context["expected"])
         return keys, f"expected {context['expected']}, not {_shown(error['input'])}{_nearest(error['input'], choices)}"
-    expected = _EXPECTED.get(kind, "").format(**context) or error["msg"].removeprefix("Input should be ")
+    expected = _PATTERNS.get(context.get("pattern", "")) or _LIMITS.get(kind, "").format(**context)
+    expected = expected or error["msg"].removeprefix("Input should be ")
     if expected == error["msg"]:  # of another form, such as "String should match pattern '…'"
         return keys, expected
     return keys, f"expected {expected}, not {_shown(error['input'])}"
@@ -129,16 +184,43 @@ def _present(data: Any, parents: KeyPath, key: str | int) -> bool:
     return isinstance(data, dict) and key in data
 
 
+def _at(data: Any, keys: KeyPath) -> Any:
+    for key in keys:
+        data = data[key]
+    return data
+
+
 def _known_keys(model: type[BaseModel], location: KeyPath) -> list[str]:
-    """The keys a model has at a location of pydantic, which holds the tag of every discriminated union it passes."""
-    models = [model]
+    """The keys a model has at a location of pydantic, which holds the tag or type of every union it passes."""
+    kinds: list[Any] = [model]
     for key in location:
-        if isinstance(key, str):
-            tagged = [m for m in models if "name" in m.model_fields and m.model_fields["name"].default == key]
-            models = tagged or [m for parent in models if key in parent.model_fields for m in _models(parent, key)]
-    return sorted({name for m in models for name in m.model_fields})
+        kinds = [inner for kind in kinds for inner in _below(kind, key)] or kinds
+    fields = [field for kind in kinds if _is_model(kind) for field in kind.model_fields.items()]
+    return sorted({field.alias or name for name, field in fields})
 
 
-def _models(parent: type[BaseModel], key: str) -> list[type[BaseModel]]:
-    kinds = members(parent.model_fields[key].annotation)
-    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+def _below(kind: Any, key: str | int) -> list[Any]:
+    """The types that a value of a type may have at a key; of a union's tag or type, the member it stands for."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if _is_model(kind):
+        field = kind.model_fields.get(key)
+        tag = kind.model_fields["name"].default if "name" in kind.model_fields else None
+        if field is None:
+            return [kind] if key in (tag, kind.__name__) else []
+        return _choices(field.annotation)
+    if origin is dict:
+        return _choices(arguments[1])
+    if origin in (list, tuple) and isinstance(key, int):
+        return [inner for argument in arguments for inner in _choices(argument)]
+    return []
+
+
+def _choices(annotation: Any) -> list[Any]:
+    """The members of a union, those of unions in it included; of another type that alone."""
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        return [inner for part in get_args(annotation) for inner in _choices(part)]
+    return [annotation]
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -7,38 +7,42 @@ name.
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic.config import JsonDict
+from pydantic_core import CoreSchema
 
 from reasonrl import environment, yamlerrors, yamltext
 from reasonrl.errors import ReasonRLError
+from reasonrl.strictness import strict
 from reasonrl.yamldocument import Document, Place
-from reasonrl.yamlerrors import KeyPath
+from reasonrl.yamlerrors import Excluding, KeyPath
 
-__all__ = ["Document", "Record", "dump", "find", "read", "read_extended", "validate"]
+__all__ = ["Document", "Excluding", "Name", "Record", "dump", "find", "one_of", "read", "read_extended", "validate"]
 
 Model = TypeVar("Model", bound=BaseModel)
+Name = Annotated[str, Field(pattern=yamlerrors.NAME)]
 
 
 class Record(BaseModel):
-    """A part of a YAML: unknown keys, infinite numbers and a true or false where a number belongs are errors."""
+    """A part of a YAML: unknown keys and infinite numbers are errors.
+
+    A number is taken for a text, but no text for a number, nor for true or false, nor one of these for the other.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, coerce_numbers_to_str=True)
 
-    @model_validator(mode="before")
     @classmethod
-    def _true_is_no_number(cls, data: Any) -> Any:
-        # pydantic takes true for 1, but `seed: true` is a slip. As text it is refused, with the key it stands at.
-        if not isinstance(data, dict):
-            return data
-        return {k: str(v).lower() if isinstance(v, bool) and cls._is_number(k) else v for k, v in data.items()}
+    def __get_pydantic_core_schema__(cls, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """As pydantic makes it, but strict where it would convert."""
+        made: CoreSchema = strict(handler.resolve_ref_schema(handler(source)))
+        return made
 
-    @classmethod
-    def _is_number(cls, key: str) -> bool:
-        annotation = cls.model_fields[key].annotation if key in cls.model_fields else None
-        kinds = {annotation, *get_args(annotation)}
-        return bool(kinds & {int, float}) and bool not in kinds
+
+def one_of(*keys: str) -> JsonDict:
+    """What a JSON schema says of a record that has exactly one of these keys: its `json_schema_extra`."""
+    return {"oneOf": [{"required": [key], "properties": {key: {"not": {"type": "null"}}}} for key in keys]}
 
 
 def find(name: str, kind: str, folders: Sequence[Path]) -> Path:
@@ -138,7 +142,7 @@ def validate(model: type[Model], document: Document, at: KeyPath = ()) -> Model:
         try:
             return model.model_validate(data)
         except ValidationError as error:
-            faults = [yamlerrors.fault(model, data, one) for one in error.errors()]
+            faults = yamlerrors.faults(model, data, error.errors())
     raise ReasonRLError(
         "\n".join(f"{document.place((*at, *keys))}: {yamlerrors.message(at, keys, text)}" for keys, text in faults)
     )

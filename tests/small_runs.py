@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reasonrl.config import GRPOConfig, ModelConfig, OptimizerConfig, TinyModelConfig
 from reasonrl.evaluation.evaluate import Judged
-from reasonrl.evaluation.prepare import make_engine
+from reasonrl.evaluation.engines import huggingface_engine
 from reasonrl.models.load import Policy, load_policy
 from reasonrl.plugins import VerifierSource
 from reasonrl.rollout.engine import Engine, Sampling
@@ -100,7 +100,7 @@ def grpo_run(
 ) -> GRPO:  # fmt: skip
     """A GRPO run for tests that call its parts; what they do not use is None."""
     given: dict[str, Any] = {
-        "share_prompt": True, "logits_chunk": 2**26, "problems": None, "engine": None, "scorer": None,
+        "share_prompt": True, "logits_chunk": 2**26, "problems": None, "engine": None, "sync": None, "scorer": None,
         "max_unjudged": 1.0, "tracker": None, "rollouts": None, "seed": 0,
     }  # fmt: skip
     return GRPO(
@@ -114,7 +114,7 @@ def grpo_run(
 
 
 def engine_of(policy: Policy) -> Engine:
-    return make_engine(policy, 64)
+    return huggingface_engine(policy, 64)
 
 
 @contextmanager

@@ -16,6 +16,12 @@ def test_a_path_reaches_into_mappings_and_lists(path: str, expected: Any) -> Non
     assert value_at(ROW, path) == expected
 
 
+def test_a_long_value_is_not_shown_whole() -> None:
+    with pytest.raises(KeyError) as caught:
+        value_at({"a": "x" * 1000}, "a.b")
+    assert len(str(caught.value)) < 150
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [

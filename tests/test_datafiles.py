@@ -3,6 +3,8 @@
 import gzip
 import json
 import logging
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,32 +73,37 @@ def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "a.jsonl") == ROWS[:1]
 
 
+@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("a.txt", b"x", r"task.yaml: data_files.eval: .*a.txt ends in none of .json, .jsonl, "),
-        ("a.parquet.gz", b"x", "ends in none of"),
-        ("a.jsonl", b'{"a": 1}\n{"a": \n', "task.yaml: cannot load .*a.jsonl: JSON parse error.*row 1"),
-        ("a.jsonl.gz", b"nope", "cannot load .*a.jsonl.gz: Not a gzipped file"),
-        ("a.parquet", b"nope", "cannot load .*a.parquet: Parquet file size is 4 bytes"),
-        ("a.csv", b"", "cannot load .*a.csv: No columns to parse"),
-        ("a.csv", b"a,b\n\xe9,1\n", "cannot load .*a.csv: 'utf-8' codec can't decode"),
+        ("a.txt", b"x", "FILE ends in none of .json, .jsonl, "),
+        ("a.jsonl", b'{"a": 1}\n{"a": \n', "FILE:2: not JSON: "),
+        ("a.parquet", b"nope", "FILE: not Parquet, or damaged: "),
+        ("nope.jsonl", None, "there is no file FILE (looked for in "),
+        ("nope*.jsonl", None, "no file matches FILE (looked for in "),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_with_the_reason(
-    tmp_path: Path, name: str, content: bytes, expected: str
+def test_a_file_that_cannot_be_read_is_named_after_task_and_key(
+    tmp_path: Path, name: str, content: bytes | None, expected: str, streaming: bool
 ) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ReasonRLError, match=expected):
-        rows_of(tmp_path / name)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ReasonRLError) as caught:
+        rows_from(DatasetConfig(data_files={"eval": str(tmp_path / name)}, streaming=streaming))
+    message = str(caught.value).replace(str(tmp_path / name), "FILE")
+    assert message.startswith(f"task.yaml: data_files.eval: {expected}")
 
 
-@pytest.mark.parametrize(
-    ("name", "content"), [("a.jsonl", b""), ("a.json", b""), ("a.json", b"[]"), ("a.csv", b"a,b\n")]
-)
-def test_a_file_without_rows_gives_none(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    assert rows_of(tmp_path / name) == []
+def test_local_files_are_read_without_the_library_of_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(ROWS))
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom reasonrl.datafiles import DatasetConfig, load_rows\n"
+        "print(len(list(load_rows(DatasetConfig(data_files={'eval': sys.argv[1]}), 'eval', Path('t')))))\n"
+        "assert 'datasets' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.jsonl")], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("2\n", "")
 
 
 def test_a_file_that_is_not_there_says_where_it_was_looked_for() -> None:

@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from reasonrl import ReasonRLError, yamlfile
+from reasonrl.config import RunConfig
 from reasonrl.schema import Kind, json_schema, to_text
+from reasonrl.tasks import MixtureConfig, TaskConfig
 
 ROOT = Path(__file__).parents[1]
 RUN = {"name": "a", "task": "gsm8k", "model": {"path": "m"}, "algorithm": {"name": "sft", "steps": 1, "batch_size": 1}}
+TASK = {"name": "a", "generator": {"name": "chains"}, "prompt": {"template": "x"}, "verifiers": [{"name": "exact"}]}
+FILES = {"data_files": {"train": "a.jsonl"}}
 
 
 def faults(data: dict[str, Any], kind: Kind = "run") -> list[str]:
@@ -55,6 +60,78 @@ def test_a_right_run_is_right(change: dict[str, Any]) -> None:
 )
 def test_a_slip_is_found(change: dict[str, Any]) -> None:
     assert faults(RUN | change) != []
+
+
+def the_loader_takes(data: dict[str, Any], kind: Kind, folder: Path) -> bool:
+    path = folder / "a.yaml"
+    path.write_text(yamlfile.dump(data), encoding="utf-8")
+    record = RunConfig if kind == "run" else MixtureConfig if "mixture" in data else TaskConfig
+    try:
+        yamlfile.validate(record, yamlfile.read(path))
+    except ReasonRLError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "right"),
+    [
+        ("run", {"name": 5}, True),
+        ("run", {"name": True}, False),
+        ("run", {"name": "../a"}, False),
+        ("run", {"task": 5}, False),
+        ("run", {"task": {"name": 5}}, True),
+        ("run", {"seed": "1"}, False),
+        ("run", {"seed": True}, False),
+        ("run", {"seed": 2.0}, True),
+        ("run", {"seed": 2.5}, False),
+        ("run", {"evaluation": {"k": ["1"]}}, False),
+        ("run", {"evaluation": {"k": [True]}}, False),
+        ("run", {"evaluation": {"k": 1}}, False),
+        ("run", {"sampling": {"temperature": "1.0"}}, False),
+        ("run", {"sampling": {"temperature": 1}}, True),
+        ("run", {"sampling": {"stop": [""]}}, False),
+        ("run", {"sampling": {"stop": ["a", 1]}}, True),
+        ("run", {"model": {}}, False),
+        ("run", {"model": {"path": "m", "tiny": {"characters": "ab"}}}, False),
+        ("run", {"model": {"path": "m", "tiny": None}}, True),
+        ("run", {"model": {"path": None}}, False),
+        ("run", {"model": {"path": "m", "share_prompt": "yes"}}, False),
+        ("run", {"model": {"path": "m", "share_prompt": 1}}, False),
+        ("run", {"algorithm": {"steps": 1, "batch_size": 1}}, False),
+        ("run", {"algorithm": {"name": "sgd", "steps": 1, "batch_size": 1}}, False),
+        ("run", {"algorithm": RUN["algorithm"] | {"optimizer": {"betas": [0, "0.9"]}}}, False),
+        ("run", {"warm_start": {"steps": 1, "batch_size": 1}}, True),
+        ("task", {"version": 2, "description": 1.5}, True),
+        ("task", {"version": False}, False),
+        ("task", {"name": "a b"}, False),
+        ("task", {"id": 5}, True),
+        ("task", {"generator": {"name": "chain"}}, False),
+        ("task", {"generator": {"name": "chains", "seed": "0"}}, False),
+        ("task", {"generator": None}, False),
+        ("task", {"generator": None, "dataset": FILES}, True),
+        ("task", {"dataset": FILES}, False),
+        ("task", {"generator": None, "dataset": FILES | {"streaming": "yes"}}, False),
+        ("task", {"generator": None, "dataset": FILES | {"skip_faulty": 0}}, False),
+        ("task", {"generator": None, "dataset": FILES | {"rows": {"train": "5"}}}, False),
+        ("task", {"generator": None, "dataset": FILES | {"where": {"a": [1, "b", None], "c": {"not": [1]}}}}, True),
+        ("task", {"generator": None, "dataset": FILES | {"where": {"a": {"not": None}}}}, False),
+        ("task", {"generator": None, "dataset": FILES | {"where": {"a": {"regex": "b"}}}}, False),
+        ("task", {"reference": {}}, False),
+        ("task", {"reference": {"column": "a", "template": "b"}}, False),
+        ("task", {"reference": {"column": "a", "template": None}}, True),
+        ("task", {"reference": {"column": 3}}, True),
+        ("task", {"prompt": {"template": "x", "few_shot": {"response": "a"}}}, False),
+        ("task", {"prompt": {"template": "x", "few_shot": {"response": "a", "rows": 2}}}, True),
+        ("task", {"prompt": {"template": "x", "few_shot": {"response": "a", "rows": 2, "examples": [{}]}}}, False),
+        ("task", {"verifiers": [{"name": "exact", "weight": "1"}]}, False),
+        ("task", {"verifiers": []}, False),
+    ],
+)  # fmt: skip
+def test_schema_and_loader_are_of_one_mind(kind: Kind, change: dict[str, Any], right: bool, tmp_path: Path) -> None:
+    data = (RUN if kind == "run" else TASK) | change
+    assert (faults(data, kind) == []) == right
+    assert the_loader_takes(data, kind, tmp_path) == right
 
 
 def test_what_extends_may_leave_out_and_take_away() -> None:

@@ -1,7 +1,9 @@
 """Which rows: by column value, shuffled within a window."""
 
 import datetime
+import math
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,7 @@ def indices(**where: Any) -> list[int]:
         ({"kind": Condition.model_validate({"not": ["b"]})}, [0, 3]),
         ({"level": Condition.model_validate({"min": 1, "not": [2]})}, [0, 2]),
         ({"meta__date": Condition(min="2024-08-01")}, [1, 2]),
-        ({"meta__date": Condition(max="2024-08-01")}, [0]),
+        ({"meta__date": Condition(max="2024-08-01")}, [0, 1]),
         ({"kind": Condition(min="b")}, [1, 2, 3]),
     ],
 )
@@ -67,6 +69,100 @@ def test_a_column_that_is_not_there_is_named_with_those_there_are() -> None:
         indices(kin="a")
     with pytest.raises(ReasonRLError, match=r"dataset.where: no column 'meta.day'; 'meta' has: date"):
         indices(meta__day="a")
+
+
+def test_an_error_shows_values_as_a_yaml_has_them() -> None:
+    rows: list[dict[str, Any]] = [{"a": value} for value in ("4", 4, None, True, Decimal("1.10"), "z z")]
+    with pytest.raises(ReasonRLError, match=r"in them a is '4', 4, null, true, 1\.10, …"):
+        list(kept(enumerate(rows), {"a": "z"}, TASK))
+    moments: list[dict[str, Any]] = [
+        {"a": datetime.datetime(2024, 8, 31, 12, tzinfo=datetime.UTC)},
+        {"a": datetime.date(2024, 9, 1)},
+    ]
+    with pytest.raises(ReasonRLError, match=r"in them a is 2024-08-31T12:00:00\+00:00, 2024-09-01, …"):
+        list(kept(enumerate(moments), {"a": "z"}, TASK))
+    with pytest.raises(ReasonRLError, match=r"in them a is 'x{79}…, …"):
+        list(kept(enumerate([{"a": "x" * 1000}]), {"a": "z"}, TASK))
+
+
+# Dates
+
+DATES: list[Any] = [
+    datetime.date(2024, 8, 30),
+    datetime.datetime(2024, 8, 31),
+    datetime.datetime(2024, 8, 31, 23, 59, tzinfo=datetime.timezone(datetime.timedelta(hours=-5))),
+    "2024-08-31T23:59:59",
+    "2024-08-31 10:00:00Z",
+    "2024-09-01",
+    "unknown",
+    None,
+    20240831,
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Condition(max="2024-08-31"), [0, 1, 2, 3, 4]),
+        (Condition(min="2024-08-31"), [1, 2, 3, 4, 5]),
+        (Condition(min="2024-08-31", max="2024-08-31"), [1, 2, 3, 4]),
+        (Condition(max="2024-08"), [0, 1, 2, 3, 4]),
+        (Condition(min="2024-09"), [5]),
+        (Condition(max="2024-08-31T10:00:00"), [0, 1, 4]),
+        (Condition(max="2024-08-31 10:00"), [0, 1, 4]),
+        (Condition(max="2024-08-31T05:00:00-05:00"), [0, 1, 4]),
+        (Condition(min="2024-09-01T04:59:00Z"), [2]),
+        (Condition.model_validate({"min": "2024-08-30", "not": ["2024-08-31", "2024-09-01"]}), [0, 3, 4]),
+        ("2024-08-30", [0]),
+        ("2024-08-31", [1, 2]),
+        ("2024-08-31T00:00:00", [1]),
+        (("2024-08-30", "2024-09-01"), [0, 5]),
+        ("unknown", [6]),
+    ],
+)
+def test_dates_compare_as_dates_and_a_day_is_all_of_it(wanted: Any, expected: list[int]) -> None:
+    rows = [{"date": value} for value in DATES]
+    assert [index for index, _ in kept(enumerate(rows), {"date": wanted}, TASK)] == expected
+
+
+def test_text_that_is_no_date_compares_as_text() -> None:
+    rows = [{"v": value} for value in ("a", "b", "2024-13-45T99:99", "1.10", "1.9")]
+    assert [i for i, _ in kept(enumerate(rows), {"v": Condition(min="1.10", max="a")}, TASK)] == [0, 2, 3, 4]
+
+
+# Numbers
+
+
+def test_decimals_are_numbers_and_texts_and_what_is_no_number_are_none() -> None:
+    rows = [{"n": value} for value in (Decimal("1.10"), Decimal("4.00"), "4", math.nan, Decimal("NaN"), 2**60 + 1)]
+    assert [i for i, _ in kept(enumerate(rows), {"n": 1.1}, TASK)] == [0]
+    assert [i for i, _ in kept(enumerate(rows), {"n": (4, 2**60 + 1)}, TASK)] == [1, 5]
+    assert [i for i, _ in kept(enumerate(rows), {"n": Condition(min=1.1, max=5)}, TASK)] == [0, 1]
+    assert [i for i, _ in kept(enumerate(rows), {"n": Condition.model_validate({"not": [4, 1.1]})}, TASK)] == [
+        *(2, 3, 4, 5)
+    ]
+
+
+# Rows that lack a column
+
+
+def test_a_path_through_nothing_has_no_value_if_others_have_one() -> None:
+    rows: list[dict[str, Any]] = [{"n": None}, {}, {"n": {"y": 1}}, {"n": {"x": 1}}, {"n": [1]}, {"n": {"x": 2}}]
+    for wanted, expected in (
+        (1, [3]),
+        (None, [0, 1, 2, 4]),
+        (Condition(min=1), [3, 5]),
+        (Condition.model_validate({"not": [1]}), [0, 1, 2, 4, 5]),
+    ):
+        assert [index for index, _ in kept(enumerate(rows), {"n.x": wanted}, TASK)] == expected
+        assert [index for index, _ in kept(enumerate(rows), {"n.x": wanted}, TASK, patience=4)] == expected
+
+
+@pytest.mark.parametrize("patience", [None, 2])
+def test_a_path_that_no_row_has_is_named_with_what_there_is(patience: int | None) -> None:
+    rows: list[dict[str, Any]] = [{"n": None}, {"n": {"y": 1}}, {"n": None}]
+    with pytest.raises(ReasonRLError, match=r"task\.yaml: dataset\.where: no column 'n\.x'; 'n' has: y"):
+        next(kept(enumerate(rows), {"n.x": None}, TASK, patience))
 
 
 def test_an_empty_data_set_is_no_fault_of_the_filter() -> None:

@@ -25,6 +25,14 @@ class Large(Record):
     colour: Literal["red", "green"] = "red"
 
 
+class Bounds(Record):
+    min: int | str = 0
+    excluded: tuple[int, ...] = Field((), alias="not")
+
+
+Wanted = bool | int | str | tuple[int | str, ...] | Bounds
+
+
 class Root(Record):
     title: str = ""
     thing: Annotated[Small | Large, Field(discriminator="name")] = Small()
@@ -33,6 +41,9 @@ class Root(Record):
     count: int | None = None
     loud: bool = False
     limits: dict[str, int] = Field({})
+    exact: tuple[bool, ...] = ()
+    wanted: dict[str, Wanted] = Field({})
+    files: str | tuple[str, ...] = ""
 
     @model_validator(mode="after")
     def _whole(self) -> "Root":
@@ -84,16 +95,27 @@ def fault(document: Any, text: str, *overrides: str) -> str:
         ("[a, b]: c", r"a\.yaml:1: a key must be text, not a list or mapping"),
         ("many: &a [*a]", r"a\.yaml: not valid YAML: nested too deeply, or an anchor that holds itself"),
         ("many: " + "[" * 3000, r"a\.yaml: not valid YAML: nested too deeply"),
-        ("rat: 1", r"a\.yaml:1: rat: unknown key; did you mean 'rate'\? \(known here: count, limits, .*title\)"),
+        ("rat: 1", r"a\.yaml:1: rat: unknown key; did you mean 'rate'\? \(known here: count, .*limits, .*title\)"),
         ("zzz: 1", r"a\.yaml:1: zzz: unknown key \(known here"),
         ("title: x\nmany:\n- {size: 2}\n- {sise: 2}", r"a\.yaml:4: many\.1\.sise: unknown key; did you mean 'size'"),
         ("rate: fast", r"a\.yaml:1: rate: expected a number, not 'fast'"),
         ("rate: .inf", r"a\.yaml:1: rate: expected a finite number, not inf"),
-        ("rate: true", r"a\.yaml:1: rate: expected a number, not 'true'"),
-        ("count: false", r"a\.yaml:1: count: expected a whole number, not 'false'"),
+        ("rate: true", r"a\.yaml:1: rate: expected a number, not true"),
+        ("count: false", r"a\.yaml:1: count: expected a whole number, not false"),
         ("count: 1.5", r"a\.yaml:1: count: expected a whole number, not 1\.5"),
         ("rate: null", r"a\.yaml:1: rate: expected a number, not null"),
         ("loud: 7", r"a\.yaml:1: loud: expected true or false, not 7"),
+        ("rate: '1.0'", r"a\.yaml:1: rate: expected a number, not '1\.0'"),
+        ("count: '1'", r"a\.yaml:1: count: expected a whole number, not '1'"),
+        ("loud: yes", r"a\.yaml:1: loud: expected true or false, not 'yes'"),
+        ("loud: n", r"a\.yaml:1: loud: expected true or false, not 'n'"),
+        ("loud: 1", r"a\.yaml:1: loud: expected true or false, not 1"),
+        ("loud: 'true'", r"a\.yaml:1: loud: expected true or false, not 'true'"),
+        ("exact: [true, 0]", r"a\.yaml:1: exact\.1: expected true or false, not 0"),
+        ("limits: {a: '1'}", r"a\.yaml:1: limits\.a: expected a whole number, not '1'"),
+        ("limits: {a: true}", r"a\.yaml:1: limits\.a: expected a whole number, not true"),
+        ("thing: {name: small, shape: [1, '2']}", r"a\.yaml:1: thing\.shape\.1: expected a number, not '2'"),
+        ("many: [{size: '3'}]", r"a\.yaml:1: many\.0\.size: expected a whole number, not '3'"),
         ("title: [a]", r"a\.yaml:1: title: expected text, not \['a'\]"),
         ("title: true", r"a\.yaml:1: title: expected text, not true"),
         ("limits: 3", r"a\.yaml:1: limits: expected keys and values, not 3"),
@@ -138,6 +160,36 @@ def test_a_union_is_told_by_its_name_and_its_members_keys(document: Any) -> None
     assert other == "a.yaml:3: thing.size: unknown key (known here: colour, name)"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("wanted: {ok: {not: null}}", "wanted.ok.not: expected a list, not null (nothing)"),
+        ("wanted: {ok: {not: [x]}}", "wanted.ok.not.0: expected a whole number, not 'x'"),
+        ("wanted: {ok: {regex: x}}", "wanted.ok.regex: unknown key (known here: min, not)"),
+        ("wanted: {min: {mn: 1}}", "wanted.min.mn: unknown key; did you mean 'min'? (known here: min, not)"),
+        ("wanted: {ok: {min: [1]}}", "wanted.ok.min: expected a whole number or text, not [1]"),
+        ("wanted: {ok: [[1]]}", "wanted.ok.0: expected a whole number or text, not [1]"),
+        (
+            "wanted: {ok: null}",
+            "wanted.ok: expected true or false, a whole number, text, a list or keys and values, not null (nothing)",
+        ),
+        ("files: {a: b}", "files: expected text or a list, not keys and values"),
+        ("files: [a, {b: c}]", "files.1: expected text, not keys and values"),
+    ],
+)
+def test_a_value_of_several_kinds_is_told_by_the_kind_it_is_of(document: Any, text: str, expected: str) -> None:
+    assert fault(document, text) == f"a.yaml:1: {expected}"
+
+
+def test_numbers_may_be_written_in_either_way(document: Any) -> None:
+    root = yamlfile.validate(Root, document("rate: 2\ncount: 1e3\ntitle: 5\nwanted: {a: 1, b: true, c: x, d: [1, x]}"))
+    assert (root.rate, root.count, root.title) == (2.0, 1000, "5")
+    assert isinstance(root.rate, float)
+    assert isinstance(root.count, int)
+    assert root.wanted == {"a": 1, "b": True, "c": "x", "d": (1, "x")}
+    assert root.wanted["a"] is not True
+
+
 def test_all_faults_are_shown_at_once(document: Any) -> None:
     message = fault(document, "rate: x\ncount: y\nloud: z")
     assert [line.split(": ")[:2] for line in message.splitlines()] == [
@@ -151,7 +203,7 @@ def test_all_faults_are_shown_at_once(document: Any) -> None:
         ("rate=fast", "from the command line, rate=fast: rate: expected a number, not 'fast'"),
         ("rat=1", "from the command line, rat=1: rat: unknown key; did you mean 'rate'?"),
         ("rate=", "from the command line, rate=: rate: expected a number, not null"),
-        ("rate=true", "from the command line, rate=true: rate: expected a number, not 'true'"),
+        ("rate=true", "from the command line, rate=true: rate: expected a number, not true"),
         ("thing.size=0", "from the command line, thing.size=0: thing.size: expected at least 1, not 0"),
         ("thing={name: smal}", "from the command line, thing={name: smal}: thing.name: expected"),
         ("thing={name: large, size: 2}", "from the command line, thing={name: large, size: 2}: thing.size: unknown"),
@@ -173,7 +225,7 @@ def test_a_wrong_override_says_that_it_is_one(document: Any, override: str, expe
 
 def test_overrides_set_values_of_any_kind_and_the_last_one_wins(document: Any) -> None:
     found = document("thing: {name: small, size: 3}\ncount: 3")
-    for override in ("count=null", "rate=1e-3", "loud=yes", "limits.a=1", "thing.size=5", "thing.size=6", "title=a=b"):
+    for override in ("count=null", "rate=1e-3", "loud=true", "limits.a=1", "thing.size=5", "thing.size=6", "title=a=b"):
         found = found.override(override)
     root = yamlfile.validate(Root, found)
     assert (root.count, root.rate, root.loud, root.limits, root.title) == (None, 0.001, True, {"a": 1}, "a=b")

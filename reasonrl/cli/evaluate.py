@@ -12,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from reasonrl.cli.data import parse_data
 from reasonrl.errors import ReasonRLError
 
+ENGINES = ("auto", "huggingface", "vllm")
+
 if TYPE_CHECKING:
     from reasonrl.evaluation.report import Report
 
@@ -29,6 +31,7 @@ def evaluate(
     temperature: Annotated[float | None, typer.Option(min=0, help="Of the sampled responses.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of a response.")] = None,
     seed: Annotated[int, typer.Option(help="Of the samples.")] = 0,
+    engine: Annotated[str, typer.Option(help="What samples: auto, huggingface or vllm.")] = "auto",
     max_batch: Annotated[int, typer.Option(min=1, help="Most responses decoded at once.")] = 256,
     runs: Annotated[Path, typer.Option(help="Where the folder with report and responses is made.")] = Path("runs"),
     json_file: Annotated[
@@ -42,11 +45,15 @@ def evaluate(
         raise ReasonRLError(f"-k {bad[0]}: pass@k needs 1 <= k <= n, and n is {samples}; raise -n")
     from reasonrl import tasks
 
+    if engine not in ENGINES:
+        raise ReasonRLError(f"--engine {engine}: there are {', '.join(ENGINES)}")
     files = parse_data(data or [], alone="eval")
     tasks.load(task, files)
     # After the task is known to be good: importing torch and transformers takes seconds.
+    from reasonrl.config import EngineConfig
     from reasonrl.evaluation.command import evaluate_model
 
+    settings = EngineConfig(name=engine, max_batch=max_batch)
     console = console_beside(json_file)
     with counting_bar(console) as count:
         report, folder = evaluate_model(
@@ -59,7 +66,7 @@ def evaluate(
             temperature=temperature,
             max_tokens=max_tokens,
             seed=seed,
-            max_batch=max_batch,
+            engine=settings,
             runs=runs,
             progress=count,
         )

@@ -2,10 +2,10 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from reasonrl.config.divisors import divisors
-from reasonrl.yamlfile import Record
+from reasonrl.yamlfile import Excluding, Record, one_of
 
 
 class TinyModelConfig(Record):
@@ -51,6 +51,8 @@ class ModelConfig(Record):
         logits_chunk: most float32 logits (tokens × vocabulary) that exist at once.
     """
 
+    model_config = ConfigDict(json_schema_extra=one_of("path", "tiny"))
+
     path: str | None = None
     revision: str | None = None
     tiny: TinyModelConfig | None = None
@@ -62,6 +64,9 @@ class ModelConfig(Record):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if (self.path is None) == (self.tiny is None):
-            raise ValueError("a model needs either `path` (a folder or hub id) or `tiny`; set the other one to null")
+        text = "a model needs either `path` (a folder or hub id) or `tiny`"
+        if self.path is None and self.tiny is None:
+            raise ValueError(text)
+        if self.path is not None and self.tiny is not None:
+            raise Excluding(text, "path", "tiny")
         return self

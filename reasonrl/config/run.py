@@ -10,7 +10,10 @@ from reasonrl import resources, yamlfile
 from reasonrl.config.algorithms import GRPOConfig, SFTConfig
 from reasonrl.config.model import ModelConfig
 from reasonrl.tasks import SamplingConfig
-from reasonrl.yamlfile import Record
+from reasonrl.yamlfile import Name, Record
+
+
+_Text = Annotated[str, Field(json_schema_extra={"type": "string"})]  # for the JSON schema: no number, as elsewhere
 
 
 class TaskRef(Record):
@@ -32,12 +35,35 @@ class EngineConfig(Record):
     """What samples responses.
 
     Attributes:
-        name: "huggingface", the trained model itself.
+        name: "huggingface", the trained model itself; "vllm", in a process of its own; "auto", vLLM where it is
+            installed and the model is more than a toy.
         max_batch: most responses decoded at once.
+        dtype: vLLM's weights and KV cache; "auto" as the trained weights.
+        max_model_len: vLLM: most tokens of prompt and response together; as many as the run needs if null.
+        kv_cache_gib: vLLM on a CPU: memory of the KV cache.
+        threads: vLLM on a CPU: its OpenMP threads.
+        tensor_parallel_size: vLLM: GPUs a model is split over.
+        gpu_memory_utilization: vLLM: its share of the GPU, weights and KV cache.
+        sleep: vLLM on a GPU: give that memory back while the model is updated.
+        start_deadline: seconds until vLLM must be ready.
+        deadline: seconds without a sign of life after which vLLM is killed, and started once more.
+        probe_every: after the first and every so many syncs, compare vLLM's log-probabilities with the trainer's.
+        probe_tolerance: most they may differ in the mean, in nats; 0.001 in float32, else 0.15, if null.
     """
 
-    name: Literal["huggingface"] = "huggingface"
+    name: Literal["auto", "huggingface", "vllm"] = "auto"
     max_batch: int = Field(256, ge=1)
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    max_model_len: int | None = Field(None, ge=2)
+    kv_cache_gib: int = Field(2, ge=1)
+    threads: int = Field(1, ge=1)
+    tensor_parallel_size: int = Field(1, ge=1)
+    gpu_memory_utilization: float = Field(0.4, gt=0, lt=1)
+    sleep: bool = True
+    start_deadline: float = Field(600.0, gt=0)
+    deadline: float = Field(120.0, gt=0)
+    probe_every: int = Field(50, ge=1)
+    probe_tolerance: float | None = Field(None, gt=0)
 
 
 class VerificationConfig(Record):
@@ -58,7 +84,7 @@ class EvaluationConfig(Record):
     """pass@k on the held-out split, before and after training.
 
     Attributes:
-        rows: how many held-out problems (all if null).
+        rows: how many held-out problems (all if null); a mixture's tasks share them evenly.
         samples: n, sampled responses per problem, beside one greedy response.
         k: for which k; each at most n.
         every: also evaluate every so many steps (0: only before and after).
@@ -91,7 +117,7 @@ class RunConfig(Record):
         threads: of torch on the CPU; its own choice if null.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: Name
     seed: int = Field(0, ge=0)
     runs: str = "runs"
     task: TaskRef
@@ -105,10 +131,15 @@ class RunConfig(Record):
     precision: Literal["no", "bf16"] = "no"
     threads: int | None = Field(None, ge=1)
 
-    @field_validator("task", mode="before", json_schema_input_type=str | TaskRef)
+    @field_validator("task", mode="before", json_schema_input_type=_Text | TaskRef)
     @classmethod
-    def _name_alone(cls, task: Any) -> Any:
+    def _task_by_name(cls, task: Any) -> Any:
         return {"name": task} if isinstance(task, str) else task
+
+    @field_validator("engine", mode="before", json_schema_input_type=_Text | EngineConfig)
+    @classmethod
+    def _engine_by_name(cls, engine: Any) -> Any:
+        return {"name": engine} if isinstance(engine, str) else engine
 
 
 def load(name: str, overrides: Sequence[str] = ()) -> RunConfig:

@@ -2,21 +2,42 @@
 
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from reasonrl import store, tasks
-from reasonrl.config import ModelConfig
+from reasonrl.config import EngineConfig, ModelConfig
 from reasonrl.errors import ReasonRLError
+from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
 from reasonrl.evaluation.evaluate import evaluate
-from reasonrl.evaluation.prepare import make_engine, to_sampling, with_prompts
+from reasonrl.evaluation.prepare import to_sampling, with_prompts
 from reasonrl.evaluation.report import Report, report, save
 from reasonrl.generators import Split
-from reasonrl.models.load import load_policy
+from reasonrl.models.load import Vocabulary, load_policy, load_vocabulary
+from reasonrl.rollout.engine import Engine
 from reasonrl.scoring import Scorer
 from reasonrl.scoring.resolve import audit, check_problems, resolve
+
+
+def model_engine(config: EngineConfig, model: str, vocabulary: Vocabulary, parameters: int, longest: int) -> Engine:
+    """An engine that samples from the weights in a folder or hub id.
+
+    Args:
+        config: which one, and its settings.
+        model: the folder or hub id.
+        vocabulary, parameters: of the model.
+        longest: tokens of the longest prompt and response together.
+    """
+    name, _ = choose(config, parameters)
+    settings = ModelConfig(path=model)
+    if name == "vllm":
+        return vllm_engine(config, vocabulary, settings, longest=longest, own_weights=True)
+    policy = load_policy(settings, seed=0)
+    policy.model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return huggingface_engine(policy, config.max_batch)
 
 
 def evaluate_model(
@@ -30,7 +51,7 @@ def evaluate_model(
     temperature: float | None = None,
     max_tokens: int | None = None,
     seed: int = 0,
-    max_batch: int = 256,
+    engine: EngineConfig | None = None,
     runs: Path = Path("runs"),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Report, Path]:
@@ -44,7 +65,7 @@ def evaluate_model(
         data: files in place of the task's data, by split (few-shot examples may come from the training split).
         temperature, max_tokens: in place of the task's own.
         seed: of the samples.
-        max_batch: most responses decoded at once.
+        engine: what samples; by default as `auto` chooses.
         runs: where the new folder is made.
         progress: called with how many of how many responses have arrived.
 
@@ -61,17 +82,19 @@ def evaluate_model(
         sampling = replace(sampling, max_tokens=max_tokens)
     verifiers, problems = resolve(task), task.problems("eval", rows)
     check_problems(verifiers, problems)
-    with Scorer(verifiers) as scorer:
+    with ExitStack() as stack:
+        scorer = stack.enter_context(Scorer(verifiers))
         audit(scorer, problems, task.path)
-        policy = load_policy(ModelConfig(path=model), seed)
-        policy.model.to("cuda" if torch.cuda.is_available() else "cpu")
-        engine = make_engine(policy, max_batch)
-        prompted = with_prompts(problems, policy, sampling.max_tokens)
+        vocabulary, parameters = load_vocabulary(model)
+        prompted = with_prompts(problems, vocabulary, sampling.max_tokens)
+        longest = max(len(one.prompt_ids) for one in prompted) + sampling.max_tokens
+        sampler = model_engine(engine or EngineConfig(), model, vocabulary, parameters, longest)
+        stack.callback(sampler.close)
         folder = store.new_folder(runs, f"eval-{task.name}")  # if it cannot be made, better now than later
         arrived, expected = itertools.count(1), len(prompted) * (1 + samples)
         found = evaluate(
             prompted,
-            engine,
+            sampler,
             scorer,
             sampling,
             samples=samples,

@@ -3,13 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from reasonrl import rowfiles
 from reasonrl.columns import names
-from reasonrl.datafiles import DatasetConfig, load_rows
 from reasonrl.errors import ReasonRLError
 from reasonrl.generators import Row
 from reasonrl.tasks.references import text_of
@@ -85,8 +86,8 @@ def _given(file: Path, problems: Sequence[Problem], known: Collection[str]) -> I
     samples: Counter[tuple[str, bool]] = Counter()
     columns: _Columns | None = None
     lines = 0
-    for index, row in _rows(file):
-        lines, place = index + 1, f"{file}: line {index + 1}"
+    for index, (at, row) in enumerate(rowfiles.read(file)):
+        lines, place = index + 1, f"{file}: {at}"
         columns = columns or _columns(row, file)
         if columns.id is None:
             problem = problems[index] if index < len(problems) else None  # more lines than problems: see below
@@ -99,15 +100,6 @@ def _given(file: Path, problems: Sequence[Problem], known: Collection[str]) -> I
             yield GivenResponse(problem, samples[kind], text, tokens, finish_reason, temperature)
             samples[kind] += 1
     _check_lines(file, lines, len(problems), columns)
-
-
-def _rows(file: Path) -> Iterator[tuple[int, Row]]:
-    if not file.is_file():
-        raise ReasonRLError(f"there is no file {file} (looked for in {Path.cwd()})")
-    # As a stream, since rollouts have token ids and logprobs that need not all be in memory. But a stream of CSV that
-    # is not read to its end leaves its file open.
-    data = DatasetConfig(data_files={"eval": str(file)}, streaming=".csv" not in file.name.lower())
-    return load_rows(data, "eval", Path("responses"))
 
 
 def _columns(row: Row, file: Path) -> _Columns:
@@ -163,8 +155,7 @@ def _responses(row: Row, columns: _Columns, place: str) -> Iterator[tuple[str, i
     for text, tokens, finish_reason, temperature in zip(texts, *beside, strict=True):
         if not isinstance(text, str):
             raise ReasonRLError(
-                f"{place}: {columns.response} holds {_shown(text)}, expected text; give it in JSON, in quotation marks "
-                "(in CSV a cell of digits is a number, and an empty one nothing)"
+                f"{place}: {columns.response} holds {_shown(text)}, expected text; give it in JSON, in quotation marks"
             )
         if not isinstance(finish_reason, str | None):
             raise ReasonRLError(f"{place}: finish_reason holds {_shown(finish_reason)}, expected text, as in length")
@@ -176,15 +167,19 @@ def _each(row: Row, column: str | None, responses: int, place: str) -> list[Any]
     """What an optional column says of each response of a line: one value for all of them, or a list."""
     value = None if column is None else row.get(column)
     if not isinstance(value, list):
-        return [value] * responses
+        return [None if value == "" else value] * responses  # an empty cell of CSV says nothing
     if len(value) != responses:
         raise ReasonRLError(f"{place}: {column} is a list of {len(value)}; the line has {responses} responses")
     return value
 
 
 def _number(value: Any, column: str | None, place: str) -> float | None:
-    if value is None or (isinstance(value, int | float) and 0 <= value < math.inf):
-        return value
+    number = value
+    if isinstance(value, str):  # as everything is in CSV
+        with suppress(ValueError):
+            number = float(value)
+    if number is None or (isinstance(number, int | float) and 0 <= number < math.inf):
+        return number
     raise ReasonRLError(
         f"{place}: {column} holds {_shown(value)}, expected a number; rename it if it is something else"
     )

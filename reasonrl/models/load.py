@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers.core_model_loading import revert_weight_conversion
 
 from reasonrl.config import ModelConfig
 from reasonrl.errors import ReasonRLError
@@ -20,20 +21,27 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
-class Policy:
-    """A causal language model of transformers and its tokenizer.
+class Vocabulary:
+    """All of a model but its weights: how text becomes token ids, and how long a sequence may be.
 
     Attributes:
+        tokenizer: of transformers.
         eos_ids: the ids that end a response (a model may have several).
         pad_id: fills what masks hide; the end-of-sequence id where the tokenizer has no padding.
         max_positions: longest sequence the model takes, None if it sets no limit.
     """
 
-    model: Any
     tokenizer: Any
     eos_ids: tuple[int, ...]
     pad_id: int
     max_positions: int | None
+
+
+@dataclass(frozen=True)
+class Policy(Vocabulary):
+    """A causal language model of transformers, and its vocabulary."""
+
+    model: Any
 
 
 def load_policy(config: ModelConfig, seed: int) -> Policy:
@@ -60,7 +68,8 @@ def load_policy(config: ModelConfig, seed: int) -> Policy:
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable()
     check_head(model)
-    return _policy(model, tokenizer)
+    vocabulary = _vocabulary(tokenizer, model.generation_config, model.config)
+    return Policy(**vars(vocabulary), model=model)
 
 
 def reference_of(model: Any) -> Any:
@@ -96,6 +105,33 @@ def load_max_positions(path: str, revision: str | None = None) -> int | None:
         return _max_positions(AutoConfig.from_pretrained(source, revision=revision))
 
 
+def load_vocabulary(path: str, revision: str | None = None) -> tuple[Vocabulary, int]:
+    """The vocabulary of a model, and how many parameters it has. No weights are read.
+
+    Raises:
+        ReasonRLError: config or tokenizer cannot be loaded, or there is no end-of-sequence token.
+    """
+    with _loading(path) as source:
+        config = AutoConfig.from_pretrained(source, revision=revision)
+        try:
+            generation = GenerationConfig.from_pretrained(source, revision=revision)
+        except OSError:  # a folder without one
+            generation = GenerationConfig.from_model_config(config)
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+    return _vocabulary(load_tokenizer(path, revision), generation, config), count_parameters(model)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """How many numbers a model has; tied ones count once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def checkpoint_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
+    """All weights under the names a checkpoint has, which for some models are not those of the parameters."""
+    yield from revert_weight_conversion(model, dict(model.named_parameters())).items()
+
+
 def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str) -> tuple[Any, Any]:
     with _loading(path) as source:
         config = AutoConfig.from_pretrained(source, revision=revision)
@@ -123,20 +159,19 @@ def _max_positions(config: Any) -> int | None:
     return found
 
 
-def _policy(model: Any, tokenizer: Any) -> Policy:
-    eos = model.generation_config.eos_token_id if model.generation_config is not None else None
+def _vocabulary(tokenizer: Any, generation: Any, config: Any) -> Vocabulary:
+    eos = generation.eos_token_id if generation is not None else None
     ids = [eos] if isinstance(eos, int) else list(eos or [])
     if tokenizer.eos_token_id is not None and tokenizer.eos_token_id not in ids:
         ids.append(tokenizer.eos_token_id)
     if not ids:
         raise ReasonRLError("the tokenizer has no end-of-sequence token, so no response would ever end; set eos_token")
     pad = tokenizer.pad_token_id
-    return Policy(
-        model=model,
+    return Vocabulary(
         tokenizer=tokenizer,
         eos_ids=tuple(ids),
         pad_id=ids[0] if pad is None else pad,
-        max_positions=_max_positions(model.config),
+        max_positions=_max_positions(config),
     )
 
 

@@ -4,6 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -48,7 +49,13 @@ class Request:
 
 
 class Engine(ABC):
-    """Samples responses from the current weights."""
+    """Samples responses from the current weights.
+
+    Class attributes:
+        keeps_copy: does it sample from a copy of the weights? Then a sync brings them under the checkpoint's names.
+    """
+
+    keeps_copy: ClassVar[bool] = False
 
     @abstractmethod
     def sample(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[Rollout]:

@@ -1,7 +1,8 @@
-"""Weights handed to another process through a file in shared memory: written once a sync, never on a disk."""
+"""Weights handed to another process through shared memory: copied once a sync, never to a disk."""
 
 import mmap
 import os
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,12 +12,13 @@ from torch import Tensor
 
 from reasonrl.rollout.messages import SharedTensor
 
-_MEMORY = Path("/dev/shm")  # elsewhere than on Linux: the folder of temporary files
 _ALIGNMENT = 64  # bytes
 
 
 class SharedWeights:
-    """A file that holds a model's weights, laid out at the first write.
+    """Memory that holds a model's weights, laid out at the first write.
+
+    On Linux it is a file without a name, which is gone with the processes that have it open, however they end.
 
     Args:
         dtype: what floating-point weights are stored as.
@@ -25,14 +27,16 @@ class SharedWeights:
     def __init__(self, dtype: torch.dtype) -> None:
         self._dtype = dtype
         self.tensors: list[SharedTensor] = []
-        folder = _MEMORY if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) else None
-        descriptor, name = tempfile.mkstemp(prefix="reasonrl-weights-", dir=folder)
-        self.path = Path(name)
-        self._file = os.fdopen(descriptor, "r+b")
+        if sys.platform == "linux":
+            self._descriptor = os.memfd_create("reasonrl-weights")
+            self.path = Path(f"/proc/{os.getpid()}/fd/{self._descriptor}")
+        else:
+            self._descriptor, name = tempfile.mkstemp(prefix="reasonrl-weights-")
+            self.path = Path(name)
         self._map: mmap.mmap | None = None
 
     def write(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Copy the weights into the file.
+        """Copy the weights into the memory.
 
         Raises:
             ValueError: names or shapes are not those of the first write; names the first that differs.
@@ -51,10 +55,13 @@ class SharedWeights:
                 into.copy_(tensor.detach().reshape(-1))
 
     def close(self) -> None:
-        """Remove the file. Safe to call twice."""
+        """Give the memory back. Safe to call twice."""
         self._map = None  # unmapped with the last tensor over it
-        self._file.close()
-        self.path.unlink(missing_ok=True)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            if sys.platform != "linux":
+                self.path.unlink(missing_ok=True)
 
     def _lay_out(self, weights: list[tuple[str, Tensor]]) -> None:
         offset = 0
@@ -63,8 +70,8 @@ class SharedWeights:
             shape = tuple(tensor.shape)
             self.tensors.append(SharedTensor(name, str(dtype).removeprefix("torch."), shape, tensor.numel(), offset))
             offset += -(-tensor.numel() * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
-        os.posix_fallocate(self._file.fileno(), 0, max(offset, 1))  # now, rather than a bus error on the first touch
-        self._map = mmap.mmap(self._file.fileno(), max(offset, 1))
+        os.posix_fallocate(self._descriptor, 0, max(offset, 1))  # now, rather than a bus error on the first touch
+        self._map = mmap.mmap(self._descriptor, max(offset, 1))
 
 
 def _difference(expected: list[tuple[str, tuple[int, ...]]], given: list[tuple[str, Tensor]]) -> str | None:

@@ -5,6 +5,7 @@ with a deadline, and leaves no orphan: the process dies with ours. Weights reach
 """
 
 import logging
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,10 +33,15 @@ class VLLMEngine(Engine):
         environment: variables of its process.
         start_deadline: seconds until vLLM must be ready.
         deadline: seconds without a sign of life after which it is killed; of a sync, in all.
+        folder: where the model's config lies, if it is to be removed with the engine.
+
+    It starts while the caller goes on; whoever needs it first waits for it.
 
     Raises:
-        ReasonRLError: vLLM is not installed, or does not start; says why and what to change.
+        ReasonRLError: vLLM is not installed.
     """
+
+    keeps_copy = True
 
     def __init__(
         self,
@@ -46,12 +52,14 @@ class VLLMEngine(Engine):
         environment: Mapping[str, str],
         start_deadline: float = 600.0,
         deadline: float = 120.0,
+        folder: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
         self._setup = setup
         self._tokenizer = tokenizer
         self._eos_ids = tuple(eos_ids)
         self._environment = environment
         self._start_deadline, self._deadline = start_deadline, deadline
+        self._folder = folder
         self._version = 0
         self._asleep = False
         self._weights: SharedWeights | None = None
@@ -100,6 +108,14 @@ class VLLMEngine(Engine):
             self._restart()
         self._version = version
 
+    def wait(self) -> None:
+        """Wait until vLLM is ready.
+
+        Raises:
+            ReasonRLError: it does not start; says why and what to change.
+        """
+        self._running().wait()
+
     def rest(self) -> None:
         """Give the GPU's memory back until the next sync, where `sleep` is on."""
         if self._setup.sleep and not self._asleep:
@@ -115,6 +131,9 @@ class VLLMEngine(Engine):
         if self._weights is not None:
             self._weights.close()
             self._weights = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
     def _missing(
         self, requests: Sequence[Request], missing: dict[int, set[int]], sampling: Sampling
@@ -156,11 +175,11 @@ class VLLMEngine(Engine):
     def _check(self, request: Request, sampling: Sampling) -> None:
         if not request.prompt_ids:
             raise ValueError(f"problem {request.problem_id}: the prompt is empty")
-        longest = self._running().max_model_len
+        longest = self._running().wait()
         if len(request.prompt_ids) + sampling.max_tokens > longest:  # vLLM would cut the response without a word
             raise ValueError(
-                f"problem {request.problem_id}: {len(request.prompt_ids)} prompt tokens and {sampling.max_tokens} of the "
-                f"response are beyond engine.max_model_len {longest}; raise it, or lower sampling.max_tokens"
+                f"problem {request.problem_id}: {len(request.prompt_ids)} prompt tokens and {sampling.max_tokens} of "
+                f"the response are beyond engine.max_model_len {longest}; raise it, or lower sampling.max_tokens"
             )
 
     def _running(self) -> VLLMProcess:

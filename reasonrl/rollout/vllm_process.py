@@ -37,8 +37,10 @@ class VLLMProcess:
         environment: variables of the process, beside ours.
         start_deadline: seconds until it must be ready.
 
+    It starts meanwhile: `wait` waits for it.
+
     Raises:
-        ReasonRLError: vLLM is not installed, or did not start; with a cure where one is known.
+        ReasonRLError: vLLM is not installed.
     """
 
     def __init__(self, setup: Setup, environment: Mapping[str, str], start_deadline: float) -> None:
@@ -50,14 +52,26 @@ class VLLMProcess:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in `kill`
         self._process, ours = processes.start("reasonrl.rollout.vllm_worker", environment, self._errors)
         self._channel = Connection(ours.detach())
+        self._start_deadline = start_deadline
+        self._max_model_len: int | None = None
         self.alive = True
-        try:
-            (facts,) = self.ask(Start(processes.importable(), setup), start_deadline)
-        except EngineLost as lost:
-            cures = [cure for sign, cure in _CURES if sign.lower() in str(lost).lower()]
-            cure = f"\n{cures[0]}" if cures else ""
-            raise ReasonRLError(f"vLLM does not start: {lost}{cure}") from None
-        self.max_model_len: int = facts["max_model_len"]
+        _set_deadline(self._channel, start_deadline)
+        self._channel.send(Start(processes.importable(), setup))
+
+    def wait(self) -> int:
+        """Wait until it is ready; its longest sequence in tokens.
+
+        Raises:
+            ReasonRLError: it does not start; with a cure where one is known.
+        """
+        if self._max_model_len is None:
+            try:
+                (facts,) = self._replies(self._start_deadline)
+            except EngineLost as lost:
+                cures = [cure for sign, cure in _CURES if sign.lower() in str(lost).lower()]
+                raise ReasonRLError("\n".join([f"vLLM does not start: {lost}", *cures[:1]])) from None
+            self._max_model_len = facts["max_model_len"]
+        return self._max_model_len
 
     def ask(self, message: Any, deadline: float) -> Iterator[Any]:
         """Send a message and yield what is answered, until the worker is done.
@@ -69,9 +83,16 @@ class VLLMProcess:
         Raises:
             EngineLost: it died, hung, or failed. It has been killed then.
         """
+        self.wait()
         _set_deadline(self._channel, deadline)  # for a message that is sent or received in part
         try:
             self._channel.send(message)
+        except OSError:  # BlockingIOError, too: the deadline of a send
+            raise self._lost("its process takes no messages") from None
+        yield from self._replies(deadline)
+
+    def _replies(self, deadline: float) -> Iterator[Any]:
+        try:
             while True:
                 if not self._channel.poll(deadline):
                     raise TimeoutError

@@ -9,18 +9,18 @@ What is not as one would expect of vLLM 0.32 is said where it is dealt with; all
 
 import mmap
 import os
-import pickle
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from reasonrl.processes import die_with
-from reasonrl.rollout.messages import Finished, Load, Sample, Setup, SharedTensor, Sleep
+from reasonrl.rollout.messages import Finished, Load, Sample, Setup, SharedTensor, Sleep, Start
 
 _SIGN_OF_LIFE = 1.0  # seconds
 
@@ -31,20 +31,27 @@ def main() -> None:
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)  # vLLM prints; what it prints goes where errors go
-    channel = Connection(descriptor)
+    with suppress(EOFError, ConnectionError):  # the parent is gone, or done with us
+        _serve(Connection(descriptor))
+    os._exit(0)  # threads of vLLM must not keep the process
+
+
+def _serve(channel: Connection) -> None:
+    start: Start = channel.recv()
+    sys.path[:] = start.path
     try:
-        setup = channel.recv()
-        sys.path[:] = setup.path
-        engine = Worker(setup.engine)
+        engine = Worker(start.engine)
         channel.send(("ready", engine.facts()))
+        channel.send(("done",))
         while True:
             for reply in engine.answer(channel.recv()):
                 channel.send(reply)
-    except (EOFError, OSError, pickle.UnpicklingError):
-        pass  # the parent is gone, or done with us
-    except Exception:  # noqa: BLE001  whatever it is, the parent shows it
-        channel.send(("failed", traceback.format_exc()))
-    os._exit(0)  # threads of vLLM must not keep the process
+    except (EOFError, ConnectionError):
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, the parent shows it
+        traceback.print_exc()
+        sys.stderr.flush()
+        channel.send(("failed", f"{type(error).__name__}: {error}"))
 
 
 class Worker:

@@ -1,20 +1,20 @@
 """A task YAML as typed records: data, prompt, reference, verifiers with weights, sampling; or a mixture of tasks."""
 
 import re
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from reasonrl.datafiles import DatasetConfig
 from reasonrl.generators import GENERATORS, Row, Split
 from reasonrl.tasks import templates
-from reasonrl.yamlfile import Record
+from reasonrl.yamlfile import Excluding, Name, Record, one_of
 
 
 class GeneratorConfig(Record):
     """A generator of reasonrl in place of a data set."""
 
-    name: str
+    name: str = Field(json_schema_extra={"enum": sorted(GENERATORS)})
     seed: int = 0
     options: dict[str, Any] = Field({})
 
@@ -36,6 +36,15 @@ class FewShotConfig(Record):
         separator: between examples, and before the problem, where there is no chat.
     """
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["examples"], "properties": {"examples": {"minItems": 1}}},
+                {"required": ["rows"], "properties": {"rows": {"minimum": 1}}},
+            ]
+        }
+    )
+
     examples: tuple[Row, ...] = ()
     rows: int = Field(0, ge=0)
     split: Split = "train"
@@ -50,8 +59,11 @@ class FewShotConfig(Record):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if bool(self.examples) == bool(self.rows):
-            raise ValueError("few-shot examples are either given as `examples`, or so many `rows` of the data")
+        text = "few-shot examples are either given as `examples`, or so many `rows` of the data"
+        if self.examples and self.rows:
+            raise Excluding(text, "examples", "rows")
+        if not self.examples and not self.rows:
+            raise ValueError(text)
         return self
 
 
@@ -92,6 +104,8 @@ class ReferenceConfig(Record):
         last_box: of that text, the content of the last box of LaTeX (boxed or fbox).
     """
 
+    model_config = ConfigDict(json_schema_extra=one_of("column", "template"))
+
     column: str | None = None
     template: str | None = None
     regex: str | None = None
@@ -116,10 +130,13 @@ class ReferenceConfig(Record):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if (self.column is None) == (self.template is None):
-            raise ValueError("a reference needs either `column` or `template`")
+        text = "a reference needs either `column` or `template`"
+        if self.column is None and self.template is None:
+            raise ValueError(text)
+        if self.column is not None and self.template is not None:
+            raise Excluding(text, "column", "template")
         if self.regex is not None and self.last_box:
-            raise ValueError("`regex` and `last_box` exclude each other")
+            raise Excluding("`regex` and `last_box` exclude each other", "regex", "last_box")
         return self
 
 
@@ -145,7 +162,7 @@ class SamplingConfig(Record):
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0)
     max_tokens: int = Field(512, ge=1)
-    stop: tuple[str, ...] = ()
+    stop: tuple[Annotated[str, Field(json_schema_extra={"minLength": 1})], ...] = ()
 
     @field_validator("stop")
     @classmethod
@@ -173,7 +190,9 @@ class TaskConfig(Record):
         sampling: how responses are sampled unless a run says otherwise.
     """
 
-    name: str
+    model_config = ConfigDict(json_schema_extra=one_of("dataset", "generator"))
+
+    name: Name
     description: str = ""
     version: str = "1"
     license: str = ""
@@ -197,8 +216,11 @@ class TaskConfig(Record):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if (self.dataset is None) == (self.generator is None):
-            raise ValueError("a task needs either `dataset` or `generator`")
+        text = "a task needs either `dataset` or `generator`"
+        if self.dataset is None and self.generator is None:
+            raise ValueError(text)
+        if self.dataset is not None and self.generator is not None:
+            raise Excluding(text, "dataset", "generator")
         return self
 
     @model_validator(mode="after")
@@ -233,7 +255,7 @@ class MixtureConfig(Record):
         sampling: of all of them alike; each task's own is not used.
     """
 
-    name: str
+    name: Name
     description: str = ""
     version: str = "1"
     license: str = ""

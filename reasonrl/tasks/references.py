@@ -1,7 +1,10 @@
 r"""The reference answer of a row: a column or a template, and of its text all, what a regex finds, or the last box."""
 
+import math
 import re
 from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from reasonrl.columns import value_at
@@ -9,7 +12,8 @@ from reasonrl.tasks.config import ReferenceConfig
 from reasonrl.tasks.templates import Template
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
-_SHOWN = 200  # characters of a text in which nothing was found
+_SHOWN = 200  # characters of a text in which nothing was found, or of what is no text
+_EXACT = 2.0**53  # from here on a float is not the only whole number that reads as it does
 
 
 class Reference:
@@ -53,18 +57,32 @@ class Reference:
 
 
 def text_of(row: Mapping[str, Any], column: str, key: str) -> str:
-    """A column's text or number as text; a whole number is written as one, however the data types it (27.0 → 27).
+    """A column's text, number or date as text.
+
+    A whole number is written as one, however the data types it (27.0 → 27), another float without an exponent, a
+    decimal with all its digits (1.10), a date or time in ISO form.
 
     Raises:
-        ValueError: the column is not there, or holds nothing or something else; the text begins with `key`.
+        ValueError: the column is not there, or holds nothing, a float that is no finite number or may have lost
+            digits, or something else; the text begins with `key`.
     """
     try:
         value = value_at(row, column)
     except KeyError as error:
         raise ValueError(f"{key}: {error.args[0]}") from None
-    if not isinstance(value, str | int | float) or not str(value).strip():
-        raise ValueError(f"{key}: column {column!r} holds {value!r}, expected text or a number")
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float) and _EXACT <= abs(value) < math.inf:
+        raise ValueError(
+            f"{key}: column {column!r} holds {value!r}, a float so large that digits may be lost; store it as a whole "
+            "number or as text"
+        )
+    number = isinstance(value, int) or (isinstance(value, float | Decimal) and math.isfinite(value))
+    if not number and not (isinstance(value, str) and value.strip()):
+        raise ValueError(f"{key}: column {column!r} holds {repr(value)[:_SHOWN]}, expected text or a number")
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else f"{Decimal(repr(value)):f}"
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 def last_box(text: str) -> str | None:

@@ -2,19 +2,22 @@
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reasonrl.columns import names, value_at
 from reasonrl.datafiles import load_rows
 from reasonrl.errors import ReasonRLError
 from reasonrl.generators import GENERATORS, Row, Split, generate
 from reasonrl.tasks.config import FewShotConfig, SamplingConfig, TaskConfig, VerifierConfig
+from reasonrl.tasks.leftout import LeftOut
 from reasonrl.tasks.references import Reference, text_of
 from reasonrl.tasks.templates import Template
 from reasonrl.types import Message, Problem
+
+Made = TypeVar("Made")
 
 
 class Task:
@@ -37,6 +40,8 @@ class Task:
         self.verifiers: tuple[VerifierConfig, ...] = config.verifiers
         self.sampling: SamplingConfig = config.sampling
         self.streams = config.dataset is not None and config.dataset.streaming
+        self.skips_faulty = config.dataset is not None and config.dataset.skip_faulty
+        self._left_out: dict[Split, LeftOut] = {}
         self._prefix = "" if part_of is None else f"{config.name}/"
         self.task = "" if part_of is None else config.name
         self._prompt = Template(config.prompt.template)
@@ -65,7 +70,8 @@ class Task:
         """
         problems: list[Problem] = []
         seen: dict[str, int] = {}
-        for index, problem in itertools.islice(self._usable(self.rows(split), split), rows):
+        made = self._usable(split, lambda index, row: self.problem(row, split, index))
+        for index, problem in itertools.islice(made, rows):
             if problem.id in seen:
                 raise self._error(
                     f"row {index}", f"has the id {problem.id!r} of row {seen[problem.id]}; choose another `id` column"
@@ -76,32 +82,43 @@ class Task:
             raise ReasonRLError(f"{self.path}: the {split} split has no rows")
         return problems
 
-    def stream(self, split: Split) -> Iterator[Problem]:
-        """The problems of a split one by one, for data larger than memory. Errors as of `problems`, on the way."""
-        return (problem for _, problem in self._usable(self.rows(split), split))
+    def attempts(self, split: Split) -> Iterator[tuple[int, Problem | ReasonRLError]]:
+        """The rows of a split one by one, for data larger than memory: the number of each with its problem or fault.
+
+        Raises:
+            ReasonRLError: the data cannot be had; on the way.
+        """
+        for index, row in self.rows(split):
+            made: Problem | ReasonRLError
+            try:
+                made = self.problem(row, split, index)
+            except ReasonRLError as error:
+                made = error
+            yield index, made
+
+    def left_out(self, split: Split) -> tuple[LeftOut, ...]:
+        """What `problems` or `demonstrations` last left out of a split, if anything."""
+        return tuple(one for at, one in self._left_out.items() if at == split and one.rows)
 
     def demonstrations(self, most: int | None = None) -> list[tuple[Problem, str]]:
         """Training problems with the response to imitate, for those rows whose template renders to something.
+
+        Of data that streams, faulty rows are left out as long as they are the exception.
 
         Args:
             most: the first so many; all if None.
 
         Raises:
-            ReasonRLError: the task has no `demonstration`, or no row has one.
+            ReasonRLError: the task has no `demonstration`, or no row has one; or a row is at fault.
         """
         if self.config.demonstration is None:
             raise ReasonRLError(f"{self.path}: supervised fine-tuning needs the key `demonstration`, a template")
-        texts: dict[int, str] = {}
 
-        def worked() -> Iterator[tuple[int, Row]]:
-            for index, row in self.rows("train"):
-                text = self._render(self._demonstration, row, f"row {index}: demonstration")
-                if text.strip():
-                    texts[index] = text
-                    yield index, row
+        def worked(index: int, row: Row) -> tuple[Problem, str] | None:
+            text = self._render(self._demonstration, row, f"row {index}: demonstration")
+            return (self.problem(row, "train", index), text) if text.strip() else None
 
-        usable = itertools.islice(self._usable(worked(), "train"), most)
-        found = [(problem, texts.pop(index)) for index, problem in usable]
+        found = [one for _, one in itertools.islice(self._usable("train", worked, tolerant=self.streams), most)]
         if not found:
             raise ReasonRLError(f"{self.path}: no row of the training split has a demonstration")
         return found
@@ -119,6 +136,9 @@ class Task:
             ReasonRLError: it has an empty prompt, no reference, no id, or lacks a column.
         """
         config, where = self.config, f"row {index}"
+        for new, old in config.columns.items():
+            if new not in row:
+                self._value(row, old, f"{where}: columns.{new}")  # says what is there instead
         text = self._render(self._prompt, row, f"{where}: prompt.template")
         if not text.strip():
             raise self._error(f"{where}: prompt.template", "renders to nothing")
@@ -136,20 +156,30 @@ class Task:
             row=index,
         )
 
-    def _usable(self, rows: Iterable[tuple[int, Row]], split: Split) -> Iterator[tuple[int, Problem]]:
-        """The problems of rows; faulty ones are left out where the data set says so, unless all of them are."""
-        skip = self.config.dataset is not None and self.config.dataset.skip_faulty
+    def _usable(
+        self, split: Split, make: Callable[[int, Row], Made | None], *, tolerant: bool = False
+    ) -> Iterator[tuple[int, Made]]:
+        """What is made of the rows of a split, with their numbers; those of which nothing is made are passed over.
+
+        Faulty ones are left out where the data set says so, unless all of them are; or, if tolerant, some of them.
+        """
+        left_out = self._left_out[split] = LeftOut(self.name, split)
         first_fault, some = None, False
-        for index, row in rows:
+        for index, row in self.rows(split):
+            left_out.read += 1
             try:
-                problem = self.problem(row, split, index)
+                made = make(index, row)
             except ReasonRLError as error:
-                if not skip:
+                if not self.skips_faulty and not tolerant:
                     raise
                 first_fault = first_fault or error
+                left_out.add_fault(index, error)
+                if not self.skips_faulty:
+                    left_out.check()
                 continue
-            some = True
-            yield index, problem
+            if made is not None:
+                some = True
+                yield index, made
         if first_fault is not None and not some:
             raise first_fault
 
@@ -163,8 +193,17 @@ class Task:
             assert config.dataset is not None
             rows = load_rows(config.dataset, split, self.path)
         for index, row in rows:
-            renamed = {new: self._value(row, old, f"columns.{new}") for new, old in config.columns.items()}
-            yield index, row | renamed
+            yield index, self._with_columns(row)
+
+    def _with_columns(self, row: Row) -> Row:
+        """The row with its columns renamed; without one of a new name that it has no value for, a fault of `problem`."""
+        found: Row = {}
+        for new, old in self.config.columns.items():
+            try:
+                found[new] = value_at(row, old)
+            except KeyError:
+                continue
+        return {column: value for column, value in row.items() if column not in self.config.columns} | found
 
     def _with_examples(self, text: str) -> str | tuple[Message, ...]:
         prompt, examples = self.config.prompt, self._examples

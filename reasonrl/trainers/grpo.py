@@ -44,7 +44,7 @@ class GRPO:
         policy, reference: the trained model; its frozen start, or None where β = 0.
         share_prompt, logits_chunk: how log-probabilities are computed, see `models.logprobs`.
         problems: which problems each step draws.
-        engine, sampling: how responses are sampled.
+        engine, sampling, sync: how responses are sampled, and how the engine gets the policy's weights.
         scorer, max_unjudged: how they are verified.
         session, tracker: how the model is updated, and where metrics go.
         rollouts: the folder of stored rollouts.
@@ -61,6 +61,7 @@ class GRPO:
     problems: ProblemStream
     engine: Engine
     sampling: Sampling
+    sync: Callable[[int], None]
     scorer: Scorer
     max_unjudged: float
     session: Session
@@ -84,6 +85,7 @@ def train_grpo(run: GRPO) -> None:
         judged = sample_and_verify(  # lines 7 and 8: G outputs to each question, and their rewards
             problems, run.engine, run.scorer, run.sampling, samples=config.group_size, seed=run.seed, step=step
         )
+        run.engine.rest()
         clock.lap("sample")
         samples = with_advantages(run, judged, positions)  # line 9: group-relative advantages
         everyone = gather_checked(run, samples)
@@ -94,7 +96,7 @@ def train_grpo(run: GRPO) -> None:
             for groups in cut:
                 updates.append(update(run, [s for s in samples if s.row.group in groups], stats))  # line 11
         clock.lap("update")
-        run.engine.sync(run.policy.model.named_parameters(), version=step)  # line 6 of the next step: π_old ← π_θ
+        run.sync(step)  # line 6 of the next step: π_old ← π_θ
         clock.lap("sync")
         if run.session.accelerator.is_main_process:
             write_rollouts(run, everyone, step)

@@ -25,6 +25,11 @@ class Source(ABC):
             ReasonRLError: there are not so many.
         """
 
+    @property
+    @abstractmethod
+    def longest_prompt(self) -> int | None:
+        """Tokens of the longest prompt; None if that is not known before all is read."""
+
     @abstractmethod
     def restart(self) -> None:
         """Begin again with the first problem of the first epoch."""
@@ -42,6 +47,11 @@ class Listed(Source):
         self._prompted = prompted
         self._key = key
         self.restart()
+
+    @property
+    def longest_prompt(self) -> int:
+        """As of `Source`."""
+        return max((len(one.prompt_ids) for one in self._prompted), default=0)
 
     def restart(self) -> None:
         """As of `Source`."""
@@ -83,6 +93,11 @@ class Streamed(Source):
         self._window = window
         self._key = key
         self.restart()
+
+    @property
+    def longest_prompt(self) -> None:
+        """As of `Source`."""
+        return None
 
     def restart(self) -> None:
         """As of `Source`."""
@@ -134,6 +149,12 @@ class ProblemStream:
         self._per_step = per_step
         self._rank, self._world = rank, world
         self._step, self._drawn = 0, list[Prompted]()
+
+    @property
+    def longest_prompt(self) -> int | None:
+        """Tokens of the longest prompt of all tasks; None if a task streams."""
+        lengths = [source.longest_prompt for source in self._sources]
+        return None if None in lengths else max(length for length in lengths if length is not None)
 
     def of_step(self, step: int) -> tuple[list[Prompted], list[int]]:
         """This process's problems of a step (from 1), and their positions in the step's global batch.

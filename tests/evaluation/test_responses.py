@@ -127,10 +127,29 @@ def test_a_fault_names_file_line_and_cure(tmp_path: Path, rows: list[dict[str, A
     assert expected in fault(jsonl(tmp_path / "r.jsonl", *rows))
 
 
-def test_what_csv_takes_for_a_number_is_refused_with_the_cure(tmp_path: Path) -> None:
+def test_a_cell_of_csv_is_text_and_an_empty_one_says_nothing_of_tokens(tmp_path: Path) -> None:
     file = tmp_path / "r.csv"
-    file.write_text("id,response\na,12\nb,13\n")
-    assert "line 1: response holds 12, expected text; give it in JSON, in quotation marks" in fault(file)
+    file.write_text("id,response,tokens,finish_reason,temperature\nb,007,3,length,0\na,,,,\n7,2024-08-01,5,stop,0.7\n")
+    assert read_responses(file, PROBLEMS, KNOWN) == [
+        GivenResponse(PROBLEMS[0], 0, "007", 3, "length", 0.0),
+        GivenResponse(PROBLEMS[1], 0, "", None, None, None),
+        GivenResponse(PROBLEMS[2], 0, "2024-08-01", 5, "stop", 0.7),
+    ]
+
+
+def test_a_response_that_looks_like_a_date_stays_text(tmp_path: Path) -> None:
+    dates = ["2024-08-01T00:00:00", "2024-08-01", "10:30"]
+    file = jsonl(tmp_path / "r.jsonl", *({"response": text} for text in dates))
+    assert [text for _, _, text in read(file)] == dates
+
+
+def test_the_line_of_a_fault_is_the_line_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text('{"id": "b", "response": "x"}\n\n{"id": "a", "response": 3}\n')
+    assert fault(tmp_path / "r.jsonl").startswith("FILE: line 3: response holds 3, expected text; give it in JSON, in")
+    (tmp_path / "r.csv").write_text('id,response\nb,"1\n2"\nz,3\n')
+    assert fault(tmp_path / "r.csv").startswith("FILE: line 4: id: the task has no problem 'z'")
+    (tmp_path / "r.json").write_text('[{"id": "b", "response": "x"}, {"id": "a", "response": 3}]')
+    assert fault(tmp_path / "r.json").startswith("FILE: row 1: response holds 3, expected text")
 
 
 def test_a_file_that_is_not_there_or_no_such_form(tmp_path: Path) -> None:
@@ -138,4 +157,4 @@ def test_a_file_that_is_not_there_or_no_such_form(tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_text("x")
     assert "ends in none of .json" in fault(tmp_path / "r.txt")
     (tmp_path / "r.jsonl").write_text('{"id": "b", "response": \n')
-    assert "cannot load FILE: JSON parse error" in fault(tmp_path / "r.jsonl")
+    assert fault(tmp_path / "r.jsonl").startswith("FILE:1: not JSON: ")

@@ -55,7 +55,7 @@ def test_problems_of_all_parts_carry_their_task(folder: Path) -> None:
         *[(f"letters/train-{i}", "letters") for i in (1, 2)],
     ]
     assert [p.id for p in both.problems("eval")] == ["words/eval-0", "letters/eval-0"]
-    assert [p.id for p in both.problems("train", 1)] == ["words/train-1", "letters/train-1"]
+    assert [p.id for p in both.problems("train", 2)] == ["words/train-1", "letters/train-1"]
     assert [(part.name, weight) for part, weight in both.parts] == [("words", 3.0), ("letters", 1.0)]
     assert both.sampling.max_tokens == 9
     assert both.splits() == ["train", "eval"]

@@ -1,5 +1,7 @@
 r"""References: text and numbers of columns, the last box of a worked solution."""
 
+import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,13 +22,35 @@ def of(row: dict[str, Any], **config: Any) -> str:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(7, "7"), (27.0, "27"), (-0.5, "-0.5"), (1e20, "100000000000000000000"), (" 7 ", " 7 "), (True, "True")],
+    [
+        (7, "7"),
+        (27.0, "27"),
+        (-0.5, "-0.5"),
+        (0.00001, "0.00001"),
+        (2.0**53 - 1, "9007199254740991"),
+        (10**24 + 1, "1000000000000000000000001"),
+        (Decimal("1.10"), "1.10"),
+        (Decimal("27.00"), "27.00"),
+        (Decimal("0.00000001"), "0.00000001"),
+        (" 7 ", " 7 "),
+        (True, "True"),
+        (datetime.date(2024, 8, 31), "2024-08-31"),
+        (datetime.datetime(2024, 8, 31, 12), "2024-08-31T12:00:00"),
+    ],
 )
-def test_a_number_is_written_plainly(value: Any, expected: str) -> None:
+def test_numbers_and_dates_are_written_plainly(value: Any, expected: str) -> None:
     assert of({"answer": value}, column="answer") == expected
 
 
-@pytest.mark.parametrize("value", [None, "", " ", ["7"], {"a": 1}])
+@pytest.mark.parametrize("value", [2.0**53, -1e20])
+def test_a_float_that_may_have_lost_digits_is_no_reference(value: float) -> None:
+    with pytest.raises(ValueError, match="float so large that digits may be lost; store it as a whole number or as te"):
+        of({"answer": value}, column="answer")
+
+
+@pytest.mark.parametrize(
+    "value", [None, "", " ", ["7"], {"a": 1}, float("nan"), float("inf"), -float("inf"), Decimal("NaN"), b"7"]
+)
 def test_what_is_no_text_and_no_number_is_no_reference(value: Any) -> None:
     with pytest.raises(ValueError, match=r"reference.column: column 'answer' holds .*, expected text or a number"):
         of({"answer": value}, column="answer")

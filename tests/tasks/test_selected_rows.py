@@ -61,9 +61,24 @@ def test_a_file_of_its_own_is_the_evaluation_split_and_nothing_is_held_out(ten: 
     assert len(numbers("train", **given)) == 10
 
 
-def test_a_hold_out_that_leaves_nothing_is_an_error(ten: str) -> None:
-    with pytest.raises(ReasonRLError, match="hold_out 10 leaves nothing to train on of 10 rows; lower it"):
-        numbers("train", data_files={"train": ten}, hold_out=10)
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("split", ["train", "eval"])
+@pytest.mark.parametrize("hold_out", [10, 11])
+def test_a_hold_out_that_leaves_nothing_is_an_error(ten: str, split: Split, streaming: bool, hold_out: int) -> None:
+    given: dict[str, Any] = {"data_files": {"train": ten}, "streaming": streaming}
+    with pytest.raises(ReasonRLError, match=f"hold_out {hold_out} leaves nothing to train on of 10 rows; lower it"):
+        numbers(split, **given, hold_out=hold_out)
+    assert len(numbers("train", **given, hold_out=9)) == 1
+    assert numbers(split, **given, hold_out=9, rows={split: 1}) != []
+
+
+def test_rows_held_out_take_the_place_of_the_evaluation_split_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datafiles, "_hub_answers", lambda: True)
+    hub = {"train": [{"n": n} for n in range(5)], "test": [{"n": 70}]}
+    monkeypatch.setattr(datasets, "load_dataset", lambda **asked: hub[asked["split"]])
+    assert numbers("eval", hub="x/y") == [(0, 70)]
+    assert numbers("eval", hub="x/y", hold_out=2) == [(0, 0), (1, 1)]
+    assert numbers("train", hub="x/y", hold_out=2) == [(2, 2), (3, 3), (4, 4)]
 
 
 def test_the_order_is_the_seeds(ten: str) -> None:
@@ -80,6 +95,13 @@ def test_several_files_and_patterns_follow_one_another(tmp_path: Path, streaming
     assert numbers("train", data_files={"train": str(tmp_path / "part-*.jsonl")}, streaming=streaming) == expected
     with pytest.raises(ReasonRLError, match=r"data_files.train: no file matches .*none-\*"):
         numbers("train", data_files={"train": str(tmp_path / "none-*.jsonl")})
+
+
+def test_a_pattern_finds_files_and_passes_over_folders(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    write(tmp_path / "inner" / "a.jsonl", [{"n": 1}])
+    write(tmp_path / "b.jsonl", [{"n": 2}])
+    assert numbers("train", data_files={"train": f"{tmp_path}/**"}) == [(0, 2), (1, 1)]
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path: Path) -> None:
@@ -101,8 +123,17 @@ def test_a_stream_reads_no_more_than_it_needs(tmp_path: Path) -> None:
     config = DatasetConfig(data_files={"train": (good, str(tmp_path / "b.jsonl"))}, streaming=True)
     rows = load_rows(config, "train", PATH)
     assert [next(rows)[1]["n"] for _ in range(5)] == list(range(5))
-    with pytest.raises(ReasonRLError, match=r"task\.yaml: cannot load .*b\.jsonl"):
+    with pytest.raises(ReasonRLError, match=r"task\.yaml: data_files\.train: .*b\.jsonl:1: not JSON"):
         next(rows)
+
+
+def test_a_stream_with_a_misspelt_column_ends_within_the_window(tmp_path: Path) -> None:
+    """The second file is not even JSON: the fault is told before it."""
+    good = write(tmp_path / "a.jsonl", [{"n": n, "in": None} for n in range(5)])
+    (tmp_path / "b.jsonl").write_text("nonsense\n")
+    files = {"train": (good, str(tmp_path / "b.jsonl"))}
+    with pytest.raises(ReasonRLError, match=r"dataset.where: no column 'in.n'; 'in' holds None"):
+        numbers("train", data_files=files, streaming=True, window=5, where={"in.n": None})
 
 
 def test_an_empty_file_streams_nothing(tmp_path: Path) -> None:
