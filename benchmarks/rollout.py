@@ -1,141 +1,182 @@
-"""Sampling speed of the Hugging Face engine against transformers' own `generate`, in the same process by turns.
+"""Sampling speed of the vLLM engine, the Hugging Face engine and bare vLLM on the same work, by turns in one run.
 
-    OMP_NUM_THREADS=1 python benchmarks/rollout.py
+    python benchmarks/rollout.py                                  # a tiny model and, if it is there, SmolLM2-135M
+    python benchmarks/rollout.py --dtype bfloat16 --models models/SmolLM2-135M-Instruct
 
-Both draw as many responses from the same random models at temperature 1. `generate` gets each problem's prompt once
-per response, as it takes it, and the same batch size; both stop a response at the end-of-sequence token. Tokens count
-up to and including that one. Speeds are per second of processor time, which other programs disturb less.
+Bare vLLM is a script of its own process that calls `LLM.generate` with the same settings and seeds. Tokens per second
+of the wall clock, medians over the rounds. Also: the seconds of a weight sync, and where the start of the engine goes.
 """
 
 import argparse
-import random
+import json
+import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
-from reasonrl.config import ModelConfig, TinyModelConfig
-from reasonrl.evaluation.engines import huggingface_engine
-from reasonrl.models.load import Policy, load_policy
-from reasonrl.rollout.engine import Request, Sampling
+from reasonrl.config import EngineConfig, ModelConfig, TinyModelConfig
+from reasonrl.evaluation.engines import environment, huggingface_engine, vllm_engine
+from reasonrl.models.load import Policy, checkpoint_weights, load_policy, save_policy
+from reasonrl.rollout.engine import Engine, Request, Sampling
+from reasonrl.rollout.messages import Setup
+from reasonrl.rollout.vllm import VLLMEngine
 
-CHARACTERS = "0123456789+=,:"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model and what is sampled from it: problems × group responses, prompts of lengths (shortest, longest)."""
-
-    name: str
-    policy: Policy
-    problems: int
-    group: int
-    prompt: tuple[int, int]
-    max_tokens: int
-    max_batch: int
+SMOLLM = "models/SmolLM2-135M-Instruct"
+TINY = TinyModelConfig(characters="0123456789+=,:", max_positions=256)
+QUESTION = "A train leaves at {} and travels at {} km an hour for {} hours, then stops. How far has it come in all? "
 
 
-def tiny_policy() -> Policy:
-    """The quickstart's size, 1.1 M parameters; its random weights end a response after some 15 tokens."""
-    return load_policy(ModelConfig(tiny=TinyModelConfig(characters=CHARACTERS, max_positions=64)), seed=0)
+def requests_of(policy: Policy, problems: int, samples: int) -> list[Request]:
+    """Prompts of some 60 tokens, the same in each round."""
+    requests = []
+    for at in range(problems):
+        text = QUESTION.format(at + 7, 10 * at + 40, at % 5 + 1) * 2
+        ids = tuple(policy.tokenizer(text)["input_ids"][:64])
+        requests.append(Request(str(at), ids, tuple(at * samples + j for j in range(samples))))
+    return requests
 
 
-def middle_policy() -> Policy:
-    """The shape of SmolLM2-135M: 30 layers, 9 query heads on 3 key heads. Random weights: responses rarely end."""
-    config = LlamaConfig(
-        vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
-        num_key_value_heads=3, tie_word_embeddings=True, pad_token_id=0, bos_token_id=None, eos_token_id=1,
-    )  # fmt: skip
-    tokenizer = tiny_policy().tokenizer
-    torch.manual_seed(0)
-    return Policy(LlamaForCausalLM(config).eval(), tokenizer, eos_ids=(1,), pad_id=0, max_positions=2048)
+def speed(engine: Engine, requests: list[Request], sampling: Sampling) -> float:
+    """Tokens per second of one round."""
+    started = time.monotonic()
+    tokens = sum(len(rollout.response_ids) for rollout in engine.sample(requests, sampling))
+    return tokens / (time.monotonic() - started)
 
 
-def requests_of(case: Case) -> list[Request]:
-    """The same prompts in each round."""
-    generator = random.Random(0)
-    prompts = [
-        tuple(generator.randrange(3, 17) for _ in range(generator.randint(*case.prompt))) for _ in range(case.problems)
+class Bare:
+    """Bare vLLM in a process of its own that runs a round whenever it is told to."""
+
+    def __init__(self, setup: Setup, config: EngineConfig, requests: list[Request], sampling: Sampling) -> None:
+        work = {
+            "setup": asdict(setup),
+            "prompts": [list(request.prompt_ids) for request in requests],
+            "seeds": [request.seeds[0] for request in requests],
+            "samples": len(requests[0].seeds),
+            "max_tokens": sampling.max_tokens,
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--bare", json.dumps(work)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **environment(config, cpu=not torch.cuda.is_available())},
+        )
+
+    def speed(self) -> float:
+        """Tokens per second of one round."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("speed "):
+                return float(line.split()[1])
+        raise RuntimeError("bare vLLM ended")
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+def run_bare(work: dict[str, Any]) -> None:
+    """What the process of `Bare` does."""
+    from vllm import LLM, SamplingParams
+    from vllm.inputs.engine import tokens_input
+
+    settings = Setup(**work["setup"]).arguments()
+    del settings["worker_extension_cls"]
+    llm = LLM(**settings)
+    prompts = [tokens_input(prompt) for prompt in work["prompts"]]
+    parameters = [
+        SamplingParams(n=work["samples"], seed=seed, temperature=1.0, max_tokens=work["max_tokens"], logprobs=0)
+        for seed in work["seeds"]
     ]
-    return [
-        Request(str(at), prompt, tuple(at * case.group + j for j in range(case.group)))
-        for at, prompt in enumerate(prompts)
-    ]
+    for _ in sys.stdin:
+        started = time.monotonic()
+        outputs = llm.generate(prompts, parameters, use_tqdm=False)
+        tokens = sum(len(part.token_ids) for output in outputs for part in output.outputs)
+        print(f"speed {tokens / (time.monotonic() - started)}", flush=True)
 
 
-def with_engine(case: Case) -> int:
-    """Sample with the engine; how many tokens came."""
-    engine = huggingface_engine(case.policy, case.max_batch)
-    rollouts = engine.sample(requests_of(case), Sampling(max_tokens=case.max_tokens))
-    return sum(len(rollout.response_ids) for rollout in rollouts)
-
-
-@torch.no_grad()
-def with_generate(case: Case) -> int:
-    """Sample with transformers; how many tokens came."""
-    model: Any = case.policy.model
-    prompts = sorted((r.prompt_ids for r in requests_of(case) for _ in r.seeds), key=len)
-    tokens = 0
-    for start in range(0, len(prompts), case.max_batch):
-        batch = prompts[start : start + case.max_batch]
-        width = max(map(len, batch))
-        ids = torch.tensor([[case.policy.pad_id] * (width - len(p)) + list(p) for p in batch])
-        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in batch])
-        output = model.generate(
-            ids, attention_mask=mask, do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
-            max_new_tokens=case.max_tokens, eos_token_id=list(case.policy.eos_ids), pad_token_id=case.policy.pad_id,
-        )[:, width:]  # fmt: skip
-        ended = torch.isin(output, torch.tensor(case.policy.eos_ids))
-        # Up to the first end-of-sequence token: those before which none has come.
-        tokens += int((ended.cumsum(1) - ended.long() == 0).sum())
-    return tokens
-
-
-def speed(sample: Callable[[Case], int], case: Case) -> float:
-    """Tokens per second of processor time."""
-    started = time.process_time()
-    return sample(case) / (time.process_time() - started)
-
-
-def measure(case: Case, rounds: int) -> str:
-    """One row of the table: medians over rounds in which the two take turns in going first."""
-    engine, generate = [], []
-    for turn in range(rounds):
-        if turn % 2:
-            generate.append(speed(with_generate, case))
-        engine.append(speed(with_engine, case))
-        if not turn % 2:
-            generate.append(speed(with_generate, case))
-    ratios = [ours / theirs for ours, theirs in zip(engine, generate, strict=True)]
-    what = f"{case.problems} × {case.group}, ≤ {case.max_tokens} tokens, batch {case.max_batch}"
-    medians = f"{statistics.median(engine):.0f} | {statistics.median(generate):.0f} | {statistics.median(ratios):.2f}"
-    return f"| {case.name} | {what} | {medians} | {min(ratios):.2f}–{max(ratios):.2f} |"
+def measure(name: str, policy: Policy, path: str, arguments: argparse.Namespace) -> None:
+    """Print a model's row, the seconds of a sync, and those of the start."""
+    sampling = Sampling(max_tokens=arguments.tokens)
+    requests = requests_of(policy, arguments.problems, arguments.samples)
+    config = EngineConfig(name="vllm", dtype=arguments.dtype, threads=arguments.threads, max_batch=64, kv_cache_gib=1)
+    longest = max(len(request.prompt_ids) for request in requests) + sampling.max_tokens
+    settings = ModelConfig(path=path)
+    ours = vllm_engine(config, policy, settings, longest=longest, own_weights=True)
+    assert isinstance(ours, VLLMEngine)
+    parts = ours.wait()
+    bare = Bare(ours.setup, config, requests, sampling)
+    engines = {"vLLM engine": lambda: speed(ours, requests, sampling), "bare vLLM": bare.speed}
+    if not arguments.without_huggingface:
+        plain = huggingface_engine(policy, 64)
+        engines["Hugging Face engine"] = lambda: speed(plain, requests, sampling)
+    found: dict[str, list[float]] = {each: [] for each in engines}
+    for turn in range(arguments.rounds + 1):
+        order = list(engines) if turn % 2 else list(engines)[::-1]
+        for each in order:
+            measured = engines[each]()
+            if turn:  # the first round warms up
+                found[each].append(measured)
+    bare.close()
+    syncs = []
+    for version in range(4):
+        started = time.monotonic()
+        ours.sync(checkpoint_weights(policy.model), version)
+        syncs.append(time.monotonic() - started)
+    ours.close()
+    medians = {each: statistics.median(values) for each, values in found.items()}
+    ratios = [a / b for a, b in zip(found["vLLM engine"], found["bare vLLM"], strict=True)]
+    other = f"{medians['Hugging Face engine']:.0f}" if "Hugging Face engine" in medians else "–"
+    print(
+        f"| {name}, {arguments.dtype} | {medians['vLLM engine']:.0f} | {medians['bare vLLM']:.0f} | {other} "
+        f"| {statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f}) | {syncs[0]:.2f} / "
+        f"{statistics.median(syncs[1:]):.2f} | {parts['import']:.1f} + {parts['engine']:.1f} |",
+        flush=True,
+    )
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="+", choices=["tiny", "middle"], default=["tiny", "middle"])
-    parser.add_argument("--rounds", type=int, default=5, help="of the tiny model")
-    parser.add_argument("--middle-rounds", type=int, default=1)
-    parser.add_argument("--middle-tokens", type=int, default=32)
+    parser.add_argument("--models", nargs="+", help="folders; `tiny` is made on the spot")
+    parser.add_argument("--problems", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=96)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--without-huggingface", action="store_true")
+    parser.add_argument("--bare", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.bare:
+        run_bare(json.loads(arguments.bare))
+        return
     torch.set_num_threads(arguments.threads)
-    print("| model | responses | engine, tokens/s | generate, tokens/s | ratio (median) | ratio (range) |")
-    print("|---|---|---|---|---|---|")
-    if "tiny" in arguments.cases:
-        policy = tiny_policy()
-        with_engine(Case("warm-up", policy, 4, 4, (4, 8), 4, 16))
-        for max_batch in (128, 256, 512):
-            print(measure(Case("1.1 M", policy, 64, 8, (4, 8), 26, max_batch), arguments.rounds), flush=True)
-    if "middle" in arguments.cases:
-        case = Case("135 M", middle_policy(), 4, 8, (60, 80), arguments.middle_tokens, 32)
-        print(measure(case, arguments.middle_rounds), flush=True)
+    models = arguments.models or ["tiny", *([SMOLLM] if Path(SMOLLM).is_dir() else [])]
+    print(f"{arguments.problems} × {arguments.samples} responses of up to {arguments.tokens} tokens\n")
+    print("| model | vLLM engine, tok/s | bare vLLM | Hugging Face engine | engine ÷ bare | sync, s | start, s |")
+    print("|---|---|---|---|---|---|---|")
+    for model in models:
+        with tempfile.TemporaryDirectory() as folder:
+            if model == "tiny":
+                policy = load_policy(ModelConfig(tiny=TINY), seed=0)
+                save_policy(policy, Path(folder))
+                measure("1.1 M", policy, folder, arguments)
+            else:
+                measure(Path(model).name, load_policy(ModelConfig(path=model), seed=0), model, arguments)
 
 
 if __name__ == "__main__":

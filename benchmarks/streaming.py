@@ -41,7 +41,7 @@ def first_step(file: str, streaming: bool) -> None:
     source: Source
     if streaming:
         window = DatasetConfig(hub="any/thing").window
-        source = Streamed(lambda: task.stream("train"), lambda problem: Prompted(problem, (1,)), window, "0")
+        source = Streamed(lambda: task.attempts("train"), lambda problem: Prompted(problem, (1,)), window, "0")
     else:
         source = Listed([Prompted(problem, (1,)) for problem in task.problems("train")], "0")
     drawn, _ = ProblemStream([(source, 1.0)], PROBLEMS).of_step(1)

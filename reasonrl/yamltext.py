@@ -22,6 +22,8 @@ class _Dumper(yaml.SafeDumper):
     """Quotes what either YAML 1.1 or 1.2 would read as something else than text."""
 
 
+_MOST_REPEATED = 100_000  # values that aliases may add to those written
+
 _SCALARS = {
     "null": r"~|null|Null|NULL|",
     "bool": r"true|True|TRUE|false|False|FALSE",
@@ -39,11 +41,13 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     """One YAML mapping, and the line (1-based) of each of its keys and list items.
 
     Raises:
-        ReasonRLError: the file cannot be read, is no YAML (a tab, an unsafe tag), is no mapping or repeats a key.
+        ReasonRLError: the file cannot be read, is no YAML (a tab, an unsafe tag), is no mapping, repeats a key, or has
+            aliases within each other that multiply to more than could be meant.
     """
     try:
         loader = _Loader(path.read_text(encoding="utf-8"))
         node = loader.get_single_node()
+        _check_aliases(node)
         lines = dict(_lines(node, (), path))
         data = None if node is None else loader.construct_document(node)
     except OSError as error:
@@ -60,6 +64,24 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
             f"{path}: expected keys and values, {'the file is empty' if data is None else f'not {found}'}"
         )
     return data, lines
+
+
+def _check_aliases(root: yaml.Node | None) -> None:
+    """Refuse a few lines of anchors and aliases that stand for millions of values (a "billion laughs" bomb)."""
+    sizes: dict[int, int] = {}  # of each node as written out, by its identity: a node with an alias is measured once
+
+    def size(node: yaml.Node) -> int:
+        if id(node) not in sizes:
+            parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+            inner = 0 if isinstance(node, yaml.ScalarNode) else sum(map(size, parts))
+            if inner - len(sizes) > _MOST_REPEATED:  # at most len(sizes) of them are written
+                problem = f"aliases (*name) in it repeat more than {_MOST_REPEATED:,} values"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+            sizes[id(node)] = inner + 1
+        return sizes[id(node)]
+
+    if root is not None:
+        size(root)
 
 
 def _lines(node: yaml.Node | None, at: KeyPath, path: Path) -> Iterator[tuple[KeyPath, int]]:
@@ -85,10 +107,13 @@ def parse_value(text: str) -> Any:
     """One value, as the right-hand side of an override.
 
     Raises:
-        ValueError: it is no YAML, or holds an unsafe tag.
+        ValueError: it is no YAML, holds an unsafe tag, or aliases that multiply to more than could be meant.
     """
     try:
-        return yaml.load(text, _Loader)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        _check_aliases(node)
+        return None if node is None else loader.construct_document(node)
     except (yaml.YAMLError, RecursionError):
         raise ValueError("no YAML value") from None
 

@@ -124,7 +124,7 @@ def test_columns_are_renamed(make: Any) -> None:
     task = make(TASK + "columns: {question: Frage, answer: Antwort}\n", [{"Frage": "1?", "Antwort": "1"}])
     assert task.problems("train") == [Problem("train-0", "Q: 1?", "1")]
     task = make(TASK + "columns: {question: Frage}\n")
-    assert "columns.question: no column 'Frage'; the data has: answer, question" in refusal(task.problems, "train")
+    assert "row 0: columns.question: no column 'Frage'; the data has: answer" in refusal(task.problems, "train")
 
 
 def test_a_chat_without_system_is_one_message(make: Any) -> None:

@@ -23,6 +23,8 @@ def check(
     """Check a task as `tasks.read` gives it.
 
     What it finds is in the report and is no error: verifiers that are missing, data that cannot be had, faulty rows.
+    Verifiers judge in worker processes, with a deadline. But their `right_response` and `wrong_response` are called in
+    this process: an exception there is a finding, while one that never returns stops the check for good.
 
     Args:
         task: the task, or a mixture, of which every part is checked.
@@ -30,7 +32,8 @@ def check(
         model: counts tokens of prompts; without one, their characters are counted.
         rows: the first so many of each split; all if None.
         workers, deadline: as of `reasonrl.scoring.Scorer`.
-        progress: called with what is checked, how many rows are done, and of how many if that is known.
+        progress: called with what is done to which split, how many rows are done, and of how many if that is known;
+            before the first row, too.
 
     Raises:
         ReasonRLError: the options of a verifier are wrong.
@@ -47,9 +50,12 @@ def check(
                 checks.append(SplitCheck(part, name, judging, model, task.sampling.max_tokens))
                 checks[-1].run(rows, progress)
         findings += tally.findings()
+    # In a mixture, what one task holds out may be in the training split or the examples of another.
     for held_out in (one for one in checks if one.split == "eval"):
         for training in (one for one in checks if one.split == "train"):
-            held_out.compare(training)  # in a mixture, what one task holds out may be in the training split of another
+            held_out.compare(training)
+        for part, _ in task.parts:
+            held_out.compare_examples(part)
     reports = tuple(one.report() for one in checks)
     findings += [finding for one in checks for finding in one.tally.findings()]
     faults = tuple(one for one in findings if KINDS[one.kind].fault)

@@ -22,6 +22,8 @@ Numbered = tuple[int, Problem]
 class Judging:
     """The installed verifiers of a task, in worker processes as in training; the others are left out.
 
+    The judge's `right_response` and `wrong_response` run in this process and have no deadline: they must return.
+
     Args:
         task: whose verifiers.
         workers, deadline: as of `Scorer`.

@@ -42,6 +42,10 @@ KINDS: dict[str, Kind] = {
         "held-out problems that are in the training split, too",
         "leave them out of one of the two with dataset.where; else the evaluation measures memory",
     ),
+    "shown": Kind(
+        "held-out problems that prompts show with their solution, as few-shot examples",
+        "take other examples (prompt.few_shot), or leave such problems out with dataset.where",
+    ),
     "duplicates": Kind(
         "problems whose text stands in an earlier row",
         "the model sees them more often than the others; leave them out if that is not meant",

@@ -81,7 +81,8 @@ class SplitReport:
         characters, tokens: lengths of the prompts; None without prompts, or without a model.
         beyond_context: prompts that with the longest response do not fit the model; None if its context is not known.
         duplicates: problems whose text stands in an earlier row of the split.
-        in_training: held-out problems that are in a training split, too; None where there is none to compare with.
+        in_training: held-out problems that are in a training split, too; None where that is not known, for there is no
+            training split to compare with, or one could not be read.
         seconds: what the check of the split took.
     """
 

@@ -47,8 +47,9 @@ def table(split: SplitReport) -> Table:
     if split.beyond_context is not None:
         shown.add_row("beyond the context", str(split.beyond_context))
     shown.add_row("duplicates", str(split.duplicates))
-    if split.in_training is not None:
-        shown.add_row("in the training split, too", str(split.in_training))
+    if split.split == "eval":
+        known = split.in_training is not None
+        shown.add_row("in the training split, too", str(split.in_training) if known else "not known")
     shown.add_row("seconds", f"{split.seconds:.1f}")
     return shown
 

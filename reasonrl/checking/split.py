@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 import numpy as np
+from numpy.typing import NDArray
 
 from reasonrl.checking.fingerprints import Fingerprints, normalised
 from reasonrl.checking.judging import Judging, Numbered, added
@@ -61,38 +62,62 @@ class SplitCheck:
         self._characters, self._tokens = array("Q"), array("Q")
         self._rows = self._problems = self._audited = self._usable = 0
         self._right, self._wrong = Tried(), Tried()
-        self._in_training: int | None = None
+        self._name = f"{task.name}, {split}"
+        self._read_whole = False
+        self._overlap: NDArray[np.uint64] = np.empty(0, np.uint64)  # rows that are in a training split
+        self._trainings: list[SplitCheck] = []
         self._seconds = 0.0
 
     def run(self, most: int | None, progress: Progress) -> None:
         """Read and check the rows, the first so many if `most` is given."""
         start = time.monotonic()
         try:
-            rows, total = self._read(most)
+            rows, total = self._read(most, progress)
             for chunk in _chunks(rows):
                 self._take(chunk)
-                progress(f"{self.task.name}, {self.split}", self._rows, total)
+                progress(f"{self._name}: checked", self._rows, total)
         except ReasonRLError as error:  # no such file, a column that is not there: what was read until then counts
             self.tally.add("data", None, str(error))
         else:
+            self._read_whole = self._problems > 0
             if not self._problems:
                 self.tally.add("empty", None, f"{self._rows} rows, of which none became a problem")
         self._seconds = time.monotonic() - start
 
     def compare(self, training: "SplitCheck") -> None:
-        """Count what of these problems, which are held out, is in a training split, too."""
-        count, some = self.texts.common(training.texts, KEPT)
-        self._in_training = (self._in_training or 0) + count
+        """Count what of these problems, which are held out, is in a training split, too: once, though in several."""
+        self._trainings.append(training)
+        rows, others = self.texts.common(training.texts)
+        fresh = ~np.isin(rows, self._overlap)
+        self._overlap = np.union1d(self._overlap, rows)
         other = training.task.name
         where = "the training split" if other == self.task.name else f"the training split of {other}"
-        self._tell("overlap", count, some, f"as row {{}} of {where}")
+        some = list(zip(rows[fresh][:KEPT].tolist(), others[fresh][:KEPT].tolist(), strict=True))
+        self._tell("overlap", int(fresh.sum()), some, f"as row {{}} of {where}")
 
-    def _read(self, most: int | None) -> tuple[Iterable[tuple[int, Row]], int | None]:
-        """The rows, and how many there are if that is known before they are read."""
+    def compare_examples(self, part: Task) -> None:
+        """Find which of these problems, which are held out, a task shows with their solutions in its prompts."""
+        shown, template = Fingerprints(), Template(part.config.prompt.template)
+        try:
+            examples = part.examples()
+            for number, (_, row) in enumerate(examples):
+                shown.add(number, normalised(template.render(row)))
+        except (ReasonRLError, ValueError):
+            return  # every problem of that task has failed with it before
+        rows, numbers = self.texts.common(shown)
+        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+            self.tally.add("shown", row, f"as the example of {part.name}, {examples[number][0]}")
+
+    def _read(self, most: int | None, progress: Progress) -> tuple[Iterable[tuple[int, Row]], int | None]:
+        """The rows, and how many there are if that is known before they are checked."""
+        progress(f"{self._name}: reading", 0, None)
         rows = itertools.islice(self.task.rows(self.split), most)
         if self.task.streams:
             return rows, most
-        every = list(rows)  # they are in memory already
+        every: list[tuple[int, Row]] = []
+        for chunk in _chunks(rows):
+            every += chunk  # they are in memory already, but for a generator's
+            progress(f"{self._name}: reading", len(every), None)
         return every, len(every)
 
     def _take(self, chunk: list[tuple[int, Row]]) -> None:
@@ -155,9 +180,13 @@ class SplitCheck:
             tokens=_spread(self._tokens),
             beyond_context=self.tally.counts["context"] if known else None,
             duplicates=duplicates,
-            in_training=self._in_training,
+            in_training=self._in_training(),
             seconds=round(self._seconds, 2),
         )
+
+    def _in_training(self) -> int | None:
+        known = self._trainings and all(training._read_whole for training in self._trainings)
+        return len(self._overlap) if known else None
 
     def _tell(self, kind: str, count: int, some: list[tuple[int, int]], text: str) -> None:
         """Count cases of which some are known with their row and the row they are like."""

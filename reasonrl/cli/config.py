@@ -23,10 +23,13 @@ def show(
     config: Annotated[str, typer.Argument(help="A run YAML, or the bare name of a bundled one.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Dotted overrides: seed=2 algorithm.steps=50")] = None,
 ) -> None:
-    """Print the resolved run as YAML: every key, as `reasonrl train` would store it."""
+    """Print the resolved run as YAML: every key, as `reasonrl train` would store it. Its task must be there."""
     from reasonrl import config as run_config
+    from reasonrl import tasks
 
-    text = run_config.to_yaml(run_config.load(config, overrides or []))
+    resolved = run_config.load(config, overrides or [])
+    tasks.load(resolved.task.name, resolved.task.data_files)
+    text = run_config.to_yaml(resolved)
     console = Console()
     if console.is_terminal:
         console.print(Syntax(text.rstrip("\n"), "yaml", background_color="default", word_wrap=True))

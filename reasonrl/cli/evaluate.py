@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +70,7 @@ def evaluate(
             engine=settings,
             runs=runs,
             progress=count,
+            tell=partial(console.print, highlight=False, markup=False, soft_wrap=True),
         )
     show(report, folder, f"{task}, held-out problems", console, json_file)
 

@@ -1,5 +1,6 @@
 """`reasonrl verify TASK FILE -k 1,8`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -55,6 +56,7 @@ def verify(
             deadline=deadline,
             runs=runs,
             progress=count,
+            tell=partial(console.print, highlight=False, markup=False, soft_wrap=True),
         )
     show(report, folder, f"{task}, {'held-out' if split == 'eval' else 'training'} problems", console, json_file)
     found = report.coverage

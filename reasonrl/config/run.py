@@ -12,7 +12,6 @@ from reasonrl.config.model import ModelConfig
 from reasonrl.tasks import SamplingConfig
 from reasonrl.yamlfile import Name, Record
 
-
 _Text = Annotated[str, Field(json_schema_extra={"type": "string"})]  # for the JSON schema: no number, as elsewhere
 
 

@@ -54,6 +54,7 @@ def evaluate_model(
     engine: EngineConfig | None = None,
     runs: Path = Path("runs"),
     progress: Callable[[int, int], None] = lambda done, total: None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[Report, Path]:
     """The report, and the new folder that holds it (`report.json`) and every response (`rollouts.parquet`).
 
@@ -68,6 +69,7 @@ def evaluate_model(
         engine: what samples; by default as `auto` chooses.
         runs: where the new folder is made.
         progress: called with how many of how many responses have arrived.
+        tell: called with a line for each task that leaves rows out.
 
     Raises:
         ReasonRLError: a fault in task, data, model or options.
@@ -81,6 +83,9 @@ def evaluate_model(
     if max_tokens is not None:
         sampling = replace(sampling, max_tokens=max_tokens)
     verifiers, problems = resolve(task), task.problems("eval", rows)
+    left_out = task.left_out("eval")
+    for one in left_out:
+        tell(one.line())
     check_problems(verifiers, problems)
     with ExitStack() as stack:
         scorer = stack.enter_context(Scorer(verifiers))
@@ -101,7 +106,7 @@ def evaluate_model(
             seed=seed,
             on_response=lambda: progress(next(arrived), expected),
         )
-    counted = report(found, task=task.name, model=model, seed=seed, k=k)
+    counted = report(found, task=task.name, model=model, seed=seed, k=k, left_out=sum(one.rows for one in left_out))
     save(counted, folder / "report.json")
     store.write(folder / "rollouts.parquet", found.records(step=0))
     return counted, folder

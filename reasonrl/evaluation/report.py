@@ -37,6 +37,7 @@ class Report:
         greedy, sampled: what was found; None if there are no responses of that kind.
         by: pass@k by column and value of it, see `breakdowns`.
         coverage: of a file of responses; problems it does not answer are in no other number.
+        left_out: rows of the data that could not become problems and were left out, as the task allows.
     """
 
     task: str
@@ -48,6 +49,7 @@ class Report:
     sampled: Scores | None
     by: dict[str, dict[str, Breakdown]] = field(default_factory=dict)
     coverage: Coverage | None = None
+    left_out: int = 0
 
     @property
     def kinds(self) -> tuple[Scores, ...]:
@@ -55,7 +57,7 @@ class Report:
         return tuple(one for one in (self.greedy, self.sampled) if one is not None)
 
 
-def report(evaluation: Evaluation, *, task: str, model: str, seed: int, k: Sequence[int]) -> Report:
+def report(evaluation: Evaluation, *, task: str, model: str, seed: int, k: Sequence[int], left_out: int = 0) -> Report:
     """Count an evaluation. What could not be judged is left out and counted, it never costs the report."""
     return Report(
         task=task,
@@ -66,6 +68,7 @@ def report(evaluation: Evaluation, *, task: str, model: str, seed: int, k: Seque
         greedy=scores(evaluation.greedy, (1,), seed),
         sampled=scores(evaluation.sampled, k, seed),
         by=breakdowns(evaluation.greedy, evaluation.sampled, k[0], seed),
+        left_out=left_out,
     )
 
 
@@ -74,6 +77,8 @@ def to_json(report: Report) -> str:
     data = asdict(report)
     if report.coverage is None:  # only a file of responses can leave problems out
         del data["coverage"]
+    if not report.left_out:
+        del data["left_out"]
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ def verify_responses(
     deadline: float = 10.0,
     runs: Path = Path("runs"),
     progress: Callable[[int, int], None] = lambda done, total: None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[Report, Path]:
     """The report, and the new folder that holds it (`report.json`) and every verdict (`rollouts.parquet`).
 
@@ -70,6 +71,7 @@ def verify_responses(
         workers, deadline: processes that verify, and the seconds each has for one response.
         runs: where the new folder is made.
         progress: called with how many of how many responses have been verified.
+        tell: called with a line for each task that leaves rows out.
 
     Raises:
         ReasonRLError: a fault in task, data, file or options.
@@ -77,6 +79,9 @@ def verify_responses(
     task = tasks.load(task_name, data)
     known = task.problems(split)
     problems = known if rows is None else task.problems(split, rows)
+    left_out = task.left_out(split)
+    for one in left_out:
+        tell(one.line())
     given = read_responses(file, problems, {problem.id: None for problem in known})
     _check_k(k, given, file)
     answered = list({one.problem.id: one.problem for one in given}.values())
@@ -87,6 +92,7 @@ def verify_responses(
         folder = store.new_folder(runs, f"verify-{task.name}")  # if it cannot be made, better now than later
         verified = _verify(given, scorer, progress)
     counted = _report(verified, task.name, file, k, Coverage(len(answered), len(problems)))
+    counted = replace(counted, left_out=sum(one.rows for one in left_out))
     save(counted, folder / "report.json")
     store.write(folder / "rollouts.parquet", [_record(one) for one in verified])
     return counted, folder

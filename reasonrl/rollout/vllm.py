@@ -7,6 +7,7 @@ with a deadline, and leaves no orphan: the process dies with ours. Weights reach
 import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ class VLLMEngine(Engine):
         deadline: float = 120.0,
         folder: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
-        self._setup = setup
+        self.setup = setup
         self._tokenizer = tokenizer
         self._eos_ids = tuple(eos_ids)
         self._environment = environment
@@ -76,7 +77,7 @@ class VLLMEngine(Engine):
             ValueError: a prompt is empty, or prompt and response are beyond `max_model_len`.
             ReasonRLError: no weights have been synced, or the process was lost twice.
         """
-        if self._weights is None and not self._setup.own_weights:
+        if self._weights is None and not self.setup.own_weights:
             raise ReasonRLError("the vLLM engine has no weights yet: sync it before sampling")
         for request in requests:
             self._check(request, sampling)
@@ -98,8 +99,9 @@ class VLLMEngine(Engine):
             ValueError: names or shapes are not those of the first sync.
             ReasonRLError: the process was lost twice.
         """
+        self._require_open()
         if self._weights is None:
-            self._weights = SharedWeights(getattr(torch, self._setup.dtype))
+            self._weights = SharedWeights(getattr(torch, self.setup.dtype))
         self._weights.write(weights)
         try:
             self._load()
@@ -108,20 +110,23 @@ class VLLMEngine(Engine):
             self._restart()
         self._version = version
 
-    def wait(self) -> None:
-        """Wait until vLLM is ready.
+    def wait(self) -> dict[str, float]:
+        """Wait until vLLM is ready; the seconds that the parts of its start took.
 
         Raises:
             ReasonRLError: it does not start; says why and what to change.
         """
-        self._running().wait()
+        process = self._running()
+        process.wait()
+        return process.start_seconds
 
     def rest(self) -> None:
         """Give the GPU's memory back until the next sync, where `sleep` is on."""
-        if self._setup.sleep and not self._asleep:
-            for _ in self._running().ask(Sleep(), self._deadline):
-                pass
-            self._asleep = True
+        if self.setup.sleep and not self._asleep:
+            with suppress(EngineLost):  # it holds no memory then either, and is started anew when it is needed
+                for _ in self._running().ask(Sleep(), self._deadline):
+                    pass
+                self._asleep = True
 
     def close(self) -> None:
         """Kill the process and free the shared memory."""
@@ -145,8 +150,8 @@ class VLLMEngine(Engine):
             Group(requests[at].prompt_ids, 1 if greedy else len(requests[at].seeds), requests[at].seeds[0])
             for at in asked
         )
-        replies = self._running().ask(Sample(groups, sampling, self._eos_ids), self._deadline)
-        finished = False
+        process, finished = self._running(), False
+        replies = process.ask(Sample(groups, sampling, self._eos_ids), self._deadline)
         try:
             for reply in replies:
                 at = asked[reply.request]
@@ -157,7 +162,7 @@ class VLLMEngine(Engine):
             finished = True
         finally:
             if not finished:  # lost, or the reader has gone: what is still coming must not be taken for later replies
-                self._running().kill()
+                process.kill()
 
     def _rollout(self, request: Request, sample: int, reply: Finished, sampling: Sampling) -> Rollout:
         return finished_rollout(
@@ -182,15 +187,20 @@ class VLLMEngine(Engine):
                 f"the response are beyond engine.max_model_len {longest}; raise it, or lower sampling.max_tokens"
             )
 
-    def _running(self) -> VLLMProcess:
+    def _require_open(self) -> VLLMProcess:
         if self._process is None:
             raise ReasonRLError("the vLLM engine is closed")
-        if not self._process.alive:
-            self._restart()
         return self._process
 
+    def _running(self) -> VLLMProcess:
+        if self._require_open().busy:  # with an iteration that was left but not dropped: see `_missing`
+            self._require_open().kill()
+        if not self._require_open().alive:
+            self._restart()
+        return self._require_open()
+
     def _start(self) -> None:
-        self._process = VLLMProcess(self._setup, self._environment, self._start_deadline)
+        self._process = VLLMProcess(self.setup, self._environment, self._start_deadline)
 
     def _restart(self) -> None:
         """A new process with the weights of the last sync.
@@ -210,7 +220,8 @@ class VLLMEngine(Engine):
 
     def _load(self) -> None:
         assert self._weights is not None
+        process = self._running()
         load = Load(str(self._weights.path), self._weights.tensors, self._asleep)
-        for _ in self._running().ask(load, self._deadline):
+        for _ in process.ask(load, self._deadline):
             pass
         self._asleep = False

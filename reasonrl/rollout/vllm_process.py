@@ -54,7 +54,8 @@ class VLLMProcess:
         self._channel = Connection(ours.detach())
         self._start_deadline = start_deadline
         self._max_model_len: int | None = None
-        self.alive = True
+        self.start_seconds: dict[str, float] = {}
+        self.alive, self.busy = True, False
         _set_deadline(self._channel, start_deadline)
         self._channel.send(Start(processes.importable(), setup))
 
@@ -71,6 +72,7 @@ class VLLMProcess:
                 cures = [cure for sign, cure in _CURES if sign.lower() in str(lost).lower()]
                 raise ReasonRLError("\n".join([f"vLLM does not start: {lost}", *cures[:1]])) from None
             self._max_model_len = facts["max_model_len"]
+            self.start_seconds = facts["seconds"]
         return self._max_model_len
 
     def ask(self, message: Any, deadline: float) -> Iterator[Any]:
@@ -85,11 +87,13 @@ class VLLMProcess:
         """
         self.wait()
         _set_deadline(self._channel, deadline)  # for a message that is sent or received in part
+        self.busy = True
         try:
             self._channel.send(message)
         except OSError:  # BlockingIOError, too: the deadline of a send
             raise self._lost("its process takes no messages") from None
         yield from self._replies(deadline)
+        self.busy = False
 
     def _replies(self, deadline: float) -> Iterator[Any]:
         try:
@@ -117,6 +121,8 @@ class VLLMProcess:
             self._errors.close()
 
     def _lost(self, what: str) -> EngineLost:
+        if not self.alive:
+            return EngineLost("vLLM: its process has been killed")
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
         self.kill()

@@ -58,14 +58,17 @@ class Worker:
     """A vLLM engine that answers the parent's messages."""
 
     def __init__(self, setup: Setup) -> None:
+        started = time.monotonic()
         from vllm import LLM
 
+        imported = time.monotonic()
         self._llm = LLM(**setup.arguments())
         self._engine = self._llm.llm_engine
+        self._seconds = {"import": imported - started, "engine": time.monotonic() - imported}
 
     def facts(self) -> dict[str, Any]:
-        """What the parent should know of the engine."""
-        return {"max_model_len": self._llm.model_config.max_model_len}
+        """What the parent should know of the engine: its longest sequence, and how long the parts of its start took."""
+        return {"max_model_len": self._llm.model_config.max_model_len, "seconds": self._seconds}
 
     def answer(self, message: Any) -> Iterator[tuple[Any, ...]]:
         """The replies to a message; the last one says that it is done."""

@@ -14,7 +14,7 @@ from reasonrl.yamlfile import Excluding, Name, Record, one_of
 class GeneratorConfig(Record):
     """A generator of reasonrl in place of a data set."""
 
-    name: str = Field(json_schema_extra={"enum": sorted(GENERATORS)})
+    name: str = Field(json_schema_extra={"enum": [*sorted(GENERATORS)]})
     seed: int = 0
     options: dict[str, Any] = Field({})
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from reasonrl.columns import value_at
 from reasonrl.tasks.config import ReferenceConfig
+from reasonrl.tasks.regexes import first_group
 from reasonrl.tasks.templates import Template
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
@@ -31,8 +32,7 @@ class Reference:
         """
         text = self._text(row)
         if self._config.regex is not None:
-            match = re.search(self._config.regex, text)
-            found = (match.group(1) or "").strip() if match else ""
+            found = (first_group(self._config.regex, text) or "").strip()
             if not found:
                 raise ValueError(f"reference.regex: finds nothing in {text[-_SHOWN:]!r}")
             return found

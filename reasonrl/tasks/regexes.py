@@ -1,4 +1,4 @@
-"""Search with a regex of a task, which may come from a stranger and backtrack for ever."""
+"""Search with `reference.regex` of a task, which may come from a stranger and backtrack for ever."""
 
 import regex
 
@@ -10,12 +10,13 @@ def first_group(pattern: str, text: str) -> str | None:
     """What the first group of a regex holds where it first matches; None if it matches nowhere.
 
     Raises:
-        ValueError: it takes too long on this text, or is none; the message is about the regex.
+        ValueError: it takes too long on this text, or is none; the message begins with the key.
     """
     try:
         match = regex.search(pattern, text, timeout=_SECONDS)
     except TimeoutError:
-        raise ValueError(f"takes longer than {_SECONDS:g} s on {text[:_SHOWN]!r}; make it simpler") from None
+        fault = f"takes longer than {_SECONDS:g} s on {text[:_SHOWN]!r}; make it simpler"
+        raise ValueError(f"reference.regex: {fault}") from None
     except regex.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
+        raise ValueError(f"reference.regex: not a regular expression: {error}") from None
     return None if match is None else match.group(1) or ""

@@ -93,12 +93,22 @@ class Task:
             try:
                 made = self.problem(row, split, index)
             except ReasonRLError as error:
-                made = error
+                made = error.with_traceback(None)  # which would hold the row for as long as a stream holds the fault
             yield index, made
 
     def left_out(self, split: Split) -> tuple[LeftOut, ...]:
         """What `problems` or `demonstrations` last left out of a split, if anything."""
         return tuple(one for at, one in self._left_out.items() if at == split and one.rows)
+
+    def leave_out(self, split: Split, index: int, fault: ReasonRLError) -> None:
+        """Count a row of what was last read of a split as left out, too.
+
+        Raises:
+            ReasonRLError: with it, more than a few are at fault.
+        """
+        self._left_out[split].add_fault(index, fault)
+        if not self.skips_faulty:
+            self._left_out[split].check()
 
     def demonstrations(self, most: int | None = None) -> list[tuple[Problem, str]]:
         """Training problems with the response to imitate, for those rows whose template renders to something.
@@ -128,6 +138,15 @@ class Task:
         few_shot = self.config.prompt.few_shot
         shown = {index for index, _ in self._example_rows} if few_shot and few_shot.split == split else set()
         return ((index, row) for index, row in self._renamed(split) if index not in shown)
+
+    def examples(self) -> list[tuple[str, Row]]:
+        """The rows that prompts show as worked examples, each with where it stands.
+
+        Raises:
+            ReasonRLError: they cannot be drawn from the data.
+        """
+        few_shot = self.config.prompt.few_shot
+        return [] if few_shot is None else self._places(few_shot)
 
     def problem(self, row: Row, split: Split, index: int) -> Problem:
         """The problem of one row.
@@ -173,9 +192,7 @@ class Task:
                 if not self.skips_faulty and not tolerant:
                     raise
                 first_fault = first_fault or error
-                left_out.add_fault(index, error)
-                if not self.skips_faulty:
-                    left_out.check()
+                self.leave_out(split, index, error)
                 continue
             if made is not None:
                 some = True
@@ -196,7 +213,7 @@ class Task:
             yield index, self._with_columns(row)
 
     def _with_columns(self, row: Row) -> Row:
-        """The row with its columns renamed; without one of a new name that it has no value for, a fault of `problem`."""
+        """The row with its columns renamed. Without those it has no value for: that is for `problem` to tell."""
         found: Row = {}
         for new, old in self.config.columns.items():
             try:

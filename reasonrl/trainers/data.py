@@ -9,6 +9,7 @@ from reasonrl.batch import Row
 from reasonrl.config import SFTConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Prompted
+from reasonrl.generators import Split
 from reasonrl.models.load import Policy
 from reasonrl.models.prompt import prompt_ids, response_ids
 from reasonrl.scoring import WeightedVerifier
@@ -42,46 +43,78 @@ def training_sources(
         console: where it is said how many are left out.
     """
     sources: list[tuple[Source, float]] = []
+    tell = partial(console.print, highlight=False, markup=False, soft_wrap=True)
     for part, weight in task.parts:
         key = f"{seed}/{part.task}" if part.task else str(seed)
         if part.streams:
             assert part.config.dataset is not None
-            checked = partial(checked_stream, part, verifiers)
-            sources.append((Streamed(checked, make, part.config.dataset.window, key), weight))
+            read, window = partial(checked_stream, part, verifiers), part.config.dataset.window
+            stream = Streamed(read, make, window, key, part.name, limited=not part.skips_faulty, tell=tell)
+            sources.append((stream, weight))
             continue
         prompted = [one for one in map(make, listed[part.name]) if one is not None]
-        if left_out := len(listed[part.name]) - len(prompted):
-            console.print(
-                f"{part.name}: {left_out} of {len(listed[part.name])} training problems have prompts beyond "
-                "task.max_prompt_tokens and are left out",
-                highlight=False,
+        if too_long := len(listed[part.name]) - len(prompted):
+            tell(
+                f"{part.name}: {too_long} of {len(listed[part.name])} training problems have prompts beyond "
+                "task.max_prompt_tokens and are left out"
             )
         sources.append((Listed(prompted, key), weight))
     return sources
 
 
-def checked_stream(task: Task, verifiers: Sequence[WeightedVerifier]) -> Iterator[Problem]:
-    """The training problems of a task that streams, each with what the verifiers read of it."""
-    for problem in task.stream("train"):
-        check_problems(verifiers, [problem])
-        yield problem
+def tell_left_out(task: Task | Mixture, split: Split, console: Console) -> None:
+    """Say how many rows of a split were left out when they were last read, a line for each task."""
+    for left_out in task.left_out(split):
+        console.print(left_out.line(), highlight=False, markup=False, soft_wrap=True)
+
+
+def checked_stream(task: Task, verifiers: Sequence[WeightedVerifier]) -> Iterator[tuple[int, Problem | ReasonRLError]]:
+    """The training rows of a task that streams: each one's number and problem, or what is wrong with it.
+
+    It is a fault, too, if a problem lacks what the verifiers read of it.
+    """
+    for index, made in task.attempts("train"):
+        if isinstance(made, Problem):
+            try:
+                check_problems(verifiers, [made])
+            except ReasonRLError as error:
+                made = error.with_traceback(None)
+        yield index, made
 
 
 def demonstrations(task: Task, policy: Policy, config: SFTConfig) -> list[Row]:
-    """A task's demonstrations as token ids; of data that streams, as many as the run can use.
+    """A task's demonstrations as token ids; of data that streams, as many as the run can use, without faulty ones.
 
     Raises:
-        ReasonRLError: there are none, or one does not fit the model.
+        ReasonRLError: there are none, or one does not fit the model; of a stream, more than a few are at fault.
     """
-    rows = []
+    rows, fault = [], None
     most = config.steps * config.batch_size if task.streams else None
     for index, (problem, text) in enumerate(task.demonstrations(most)):
-        ids = prompt_ids(problem.prompt, policy.tokenizer), response_ids(text, policy.tokenizer, policy.eos_ids[0])
-        tokens = sum(map(len, ids))
-        if policy.max_positions is not None and tokens > policy.max_positions:
-            raise ReasonRLError(
-                f"problem {problem.id}: prompt and demonstration have {tokens} tokens together, the model takes "
-                f"{policy.max_positions}; leave the demonstration out"
-            )
-        rows.append(Row(*ids, group=index))
+        try:
+            rows.append(Row(*demonstrated(problem, text, policy), group=index))
+        except ReasonRLError as error:
+            if not task.streams:
+                raise
+            assert problem.row is not None
+            task.leave_out("train", problem.row, error)
+            fault = error
+    if fault is not None and not rows:
+        raise fault
     return rows
+
+
+def demonstrated(problem: Problem, response: str, policy: Policy) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The token ids of a prompt and of the response to imitate.
+
+    Raises:
+        ReasonRLError: together they do not fit the model.
+    """
+    ids = prompt_ids(problem.prompt, policy.tokenizer), response_ids(response, policy.tokenizer, policy.eos_ids[0])
+    tokens = sum(map(len, ids))
+    if policy.max_positions is not None and tokens > policy.max_positions:
+        raise ReasonRLError(
+            f"problem {problem.id}: prompt and demonstration have {tokens} tokens together, the model takes "
+            f"{policy.max_positions}; leave the demonstration out"
+        )
+    return ids

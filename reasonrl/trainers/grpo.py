@@ -290,6 +290,7 @@ def step_metrics(
     measured = stats.reduced(run.session)
     return {
         **response_metrics(everyone),
+        **run.problems.metrics(),
         "kl": measured["approx_kl"],  # unless there is a reference: then the next line has one
         **measured,
         **update_metrics(updates, run.session),

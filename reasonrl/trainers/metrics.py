@@ -3,7 +3,8 @@
 Of all responses of the step, over all processes: `reward`, `reward_std`, `pass_rate` (of those that could be judged);
 `unjudged` (how many could not); `groups_that_agree` (share of groups whose rewards have no spread);
 `response_length`, `response_length_max` (tokens); `truncated` (share cut at the limit); `reward/VERIFIER` (mean),
-`reason/VERIFIER/REASON` (share); `policy_version` (the weights that sampled).
+`reason/VERIFIER/REASON` (share); `policy_version` (the weights that sampled). Where a task streams, `rows_left_out`:
+rows that were faulty, or whose prompt was too long, since the run began, each epoch anew.
 
 Of the tokens trained on: `approx_kl`, KL(π_old ‖ π_θ), where π_old is the sampler's μ unless the trainer computed its
 own, so that on policy it is what sampler and trainer differ by; `kl`, the policy against the reference, or `approx_kl`

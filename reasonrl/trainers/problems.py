@@ -2,11 +2,12 @@
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Prompted
 from reasonrl.selection import shuffled_window
+from reasonrl.tasks.leftout import LeftOut
 from reasonrl.trainers.quotas import Quotas
 from reasonrl.types import Problem
 
@@ -74,24 +75,35 @@ class Listed(Source):
 class Streamed(Source):
     """Problems read as they are needed, for data larger than memory; the order is random within a window.
 
+    A row that cannot be used is left out and counted: one of a million must not end a run in its middle. Nor may two
+    problems of a step have one id, by which responses find their problem.
+
     Args:
-        read: begins to read the problems.
-        prompted: makes one ready to sample; None leaves it out.
+        read: begins to read the rows: the number of each with its problem, or with what is wrong with it.
+        prompted: makes a problem ready to sample, or finds a fault; None if its prompt is too long.
         window: how many are held.
         key: what the order derives from.
+        task: its name, for messages.
+        limited: is it an error if more than a few rows are at fault?
+        tell: is told of the first row that is left out.
     """
 
     def __init__(
         self,
-        read: Callable[[], Iterator[Problem]],
+        read: Callable[[], Iterator[tuple[int, Problem | ReasonRLError]]],
         prompted: Callable[[Problem], Prompted | None],
         window: int,
         key: str,
+        task: str = "",
+        *,
+        limited: bool = True,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._read = read
         self._prompted = prompted
         self._window = window
         self._key = key
+        self._task, self._limited, self._tell = task, limited, tell
         self.restart()
 
     @property
@@ -102,7 +114,8 @@ class Streamed(Source):
     def restart(self) -> None:
         """As of `Source`."""
         self._epoch = -1
-        self._problems: Iterator[Problem] = iter(())
+        self._rows: Iterator[tuple[int, Problem | ReasonRLError]] = iter(())
+        self.left_out = LeftOut(self._task, "train")
 
     def take(self, count: int) -> list[Prompted]:
         """As of `Source`."""
@@ -110,19 +123,46 @@ class Streamed(Source):
         if len(taken) < count:
             self._epoch += 1
             draw = random.Random(f"{self._key}/{self._epoch}")
-            self._problems = shuffled_window(self._read(), self._window, draw)
+            self._rows = shuffled_window(self._read(), self._window, draw)
             taken = self._up_to(count)
         if len(taken) < count:
-            raise too_few(count, len(taken))
+            raise too_few(count, len(taken), self.left_out)
         return taken
 
     def _up_to(self, count: int) -> list[Prompted]:
-        taken: list[Prompted] = []
-        while len(taken) < count and (problem := next(self._problems, None)) is not None:
-            one = self._prompted(problem)
-            if one is not None:
-                taken.append(one)
-        return taken
+        taken: dict[str, Prompted] = {}
+        while len(taken) < count and (row := next(self._rows, None)) is not None:
+            index, made = row
+            self.left_out.read += 1
+            try:
+                one = self._ready(made, taken)
+            except ReasonRLError as error:
+                self._leave_out(index, error)
+                continue
+            if one is None:
+                self._leave_out(index, None)
+            else:
+                taken[one.problem.id] = one
+        return list(taken.values())
+
+    def _ready(self, made: Problem | ReasonRLError, taken: Mapping[str, Prompted]) -> Prompted | None:
+        if isinstance(made, ReasonRLError):
+            raise made
+        one = self._prompted(made)
+        if one is not None and made.id in taken:
+            other = taken[made.id].problem.row
+            raise ReasonRLError(f"has the id {made.id!r} of row {other} in the same step; choose another `id` column")
+        return one
+
+    def _leave_out(self, index: int, fault: ReasonRLError | None) -> None:
+        if fault is None:
+            self.left_out.add(index, "its prompt is beyond task.max_prompt_tokens")
+        else:
+            self.left_out.add_fault(index, fault)
+        if self.left_out.rows == 1:
+            self._tell(f"{self._task}: rows are left out and counted, rows_left_out (first: {self.left_out.first})")
+        if fault is not None and self._limited:
+            self.left_out.check()
 
 
 class ProblemStream:
@@ -156,6 +196,11 @@ class ProblemStream:
         lengths = [source.longest_prompt for source in self._sources]
         return None if None in lengths else max(length for length in lengths if length is not None)
 
+    def metrics(self) -> dict[str, float]:
+        """How many rows of streams were left out so far; nothing where no task streams."""
+        streams = [source.left_out.rows for source in self._sources if isinstance(source, Streamed)]
+        return {"rows_left_out": float(sum(streams))} if streams else {}
+
     def of_step(self, step: int) -> tuple[list[Prompted], list[int]]:
         """This process's problems of a step (from 1), and their positions in the step's global batch.
 
@@ -174,9 +219,10 @@ class ProblemStream:
         return [self._drawn[position] for position in positions], positions
 
 
-def too_few(needed: int, there: int) -> ReasonRLError:
+def too_few(needed: int, there: int, left_out: LeftOut | None = None) -> ReasonRLError:
     """The error for a task with fewer problems than a step takes of it."""
+    others = f" ({left_out.line()})" if left_out is not None and left_out.rows else ""
     return ReasonRLError(
-        f"a step takes {needed} different problems of a task, but there are only {there} training problems; lower "
-        "problems_per_step"
+        f"a step takes {needed} different problems of a task, but there are only {there} training problems{others}; "
+        "lower problems_per_step"
     )

@@ -31,7 +31,7 @@ from reasonrl.scoring import Scorer, WeightedVerifier, check_unjudged
 from reasonrl.scoring.resolve import audit, check_problems, resolve
 from reasonrl.tasks import Mixture, Task
 from reasonrl.tracking import Tracker
-from reasonrl.trainers.data import demonstrations, listed_problems, training_sources
+from reasonrl.trainers.data import demonstrations, listed_problems, tell_left_out, training_sources
 from reasonrl.trainers.grpo import GRPO, train_grpo
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.session import Session, gather
@@ -90,7 +90,10 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
     listed = {} if isinstance(config.algorithm, SFTConfig) else listed_problems(task)
     check_problems(verifiers, itertools.chain(held_out, *listed.values()))
     accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
+    console = console if accelerator.is_main_process else Console(quiet=True)  # what is told, is told once
     set_seed(config.seed)
+    tell_left_out(task, "train", console)
+    tell_left_out(task, "eval", console)
     scorer = stack.enter_context(
         Scorer(verifiers, workers=config.verification.workers, deadline=config.verification.deadline)
     )
@@ -219,10 +222,12 @@ def make_folder(config: RunConfig, accelerator: Accelerator) -> Path:
 def run_sft(parts: Parts, config: SFTConfig, phase: str, after_step: Callable[[int], None] = lambda step: None) -> None:
     """Supervised fine-tuning on the task's demonstrations."""
     session = Session(parts.policy.model, parts.accelerator, config.optimizer, config.steps)
+    rows = [(demonstrations(part, parts.policy, config), weight) for part, weight in parts.task.parts]
+    tell_left_out(parts.task, "train", parts.tracker.console)
     with parts.tracker.phase(phase, config.steps):
         train_sft(
             config,
-            [(demonstrations(part, parts.policy, config), weight) for part, weight in parts.task.parts],
+            rows,
             parts.policy,
             session,
             parts.tracker,
@@ -280,7 +285,14 @@ def run_evaluation(parts: Parts, name: str, *, step: int) -> Report:
         local, parts.engine, parts.scorer, parts.sampling, samples=settings.samples, seed=parts.config.seed
     )
     found = replace(found, greedy=gather_judged(parts, found.greedy), sampled=gather_judged(parts, found.sampled))
-    report = reports.report(found, task=parts.task.name, model=str(parts.folder), seed=parts.config.seed, k=settings.k)
+    report = reports.report(
+        found,
+        task=parts.task.name,
+        model=str(parts.folder),
+        seed=parts.config.seed,
+        k=settings.k,
+        left_out=sum(one.rows for one in parts.task.left_out("eval")),
+    )
     if accelerator.is_main_process:
         folder = parts.folder / "eval"
         reports.save(report, folder / f"{name}.json")

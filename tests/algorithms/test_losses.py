@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -47,6 +47,9 @@ def test_the_gradient_is_zero_where_clipped_and_minus_ratio_times_advantage_else
     ratios: list[float], advantage: float, dual_clip: float | None
 ) -> None:
     logprobs, old_logprobs = at_ratios(ratios)
+    # On a limit, but for rounding, both sides of a minimum are equal, and torch gives each half of the gradient.
+    limits = torch.tensor([1 - 0.2, 1 + 0.3, 2.0], dtype=torch.float64)
+    assume(not torch.isclose(torch.tensor(ratios, dtype=torch.float64)[:, None], limits, rtol=1e-12).any())
     advantages = torch.tensor([advantage], dtype=torch.float64)
     loss = clip(logprobs, old_logprobs, advantages, clip_low=0.2, clip_high=0.3, dual_clip=dual_clip)
     holds = clipped(logprobs, old_logprobs, advantages, clip_low=0.2, clip_high=0.3, dual_clip=dual_clip)

@@ -118,7 +118,7 @@ def test_rows_that_the_data_set_skips_are_a_warning_unless_all_are(made: Any) ->
         ("column: answer", "column: solution", "row", "reference.column: no column 'solution'; the data has: answer, "),
         ("name: mine", "name: mine\nid: key", "row", "id: no column 'key'; the data has: answer, question"),
         ("name: mine", "name: mine\nmetadata: [level]", "row", "metadata: no column 'level'; the data has: answer, "),
-        ("name: mine", "name: mine\ncolumns: {a: b}", "data", "columns.a: no column 'b'; the data has: answer, q"),
+        ("name: mine", "name: mine\ncolumns: {a: b}", "row", "columns.a: no column 'b'; the data has: answer, q"),
         ("dataset: {", "dataset: {where: {level: 3}, ", "data", "dataset.where: no column 'level'; the data has: "),
     ],
 )  # fmt: skip

@@ -50,6 +50,17 @@ def verdict(text: str, nums: Any = (3, 8, 5, 1), target: str = "24", use_all: bo
         "Answer: 5 * 5\nNo. Answer: 3 * 8",
         "Let me see.\n3 * 8",
         "3 * 8 = 24",
+        "<answer>3\\times8</answer>",
+        r"So it is \boxed{3\times8\cdot1}.",
+        r"So it is \boxed{3\cdot 8\div1=24}.",
+        r"So it is \boxed{\displaystyle3\times\left(8\right)}.",
+        "<answer>3 *\n 8</answer>",
+        "<answer>3 * 8\r\n= 24</answer>",
+        "So it is \\boxed{3\n\\times 8}.",
+        "<answer>24 = 8 * 3</answer>",
+        r"So it is \boxed{24=3\times8}.",
+        "The answer is 24 = 3 * 8.",
+        "Let me see.\n24 = 3 * 8",
     ],
 )
 def test_right(text: str) -> None:
@@ -88,7 +99,18 @@ def test_right(text: str) -> None:
         ("<answer>8 * </answer>", "wrong"),  # what is left, 8, is a number that was given
         ("<answer>8 * 3 = 24 = 24</answer>", "malformed"),
         ("<answer>8 * 3 = 5 + 19</answer>", "malformed"),
-        ("<answer>24 = 8 * 3</answer>", "malformed"),
+        ("<answer>25 = 8 * 3</answer>", "wrong"),  # a false claim before a right expression
+        ("<answer>24 = 8 + 3</answer>", "wrong"),
+        ("<answer>24 = 24</answer>", "wrong_numbers"),
+        ("<answer>24 = 24 * 1</answer>", "wrong_numbers"),
+        ("<answer>24 = 8 * 3 = 24</answer>", "malformed"),
+        ("<answer>24 = x</answer>", "malformed"),
+        ("<answer>24 = </answer>", "malformed"),
+        ("<answer>24 = -(-3) * 8</answer>", "malformed"),
+        ("<answer>3\n8</answer>", "malformed"),
+        ("<answer>8 * 3\n5 + 1</answer>", "malformed"),
+        ("<answer>3\\timess8</answer>", "malformed"),
+        ("<answer>3 * 8 " + "$" * 190 + " = 25 $$</answer>", "malformed"),  # a claim beyond what is read
         ("<answer>8 * 3, 24</answer>", "malformed"),
         ("<answer>8 * 3 or 5 + 1</answer>", "malformed"),
         ("<answer>x = 8 * 3</answer>", "malformed"),

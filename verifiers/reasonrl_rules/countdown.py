@@ -17,7 +17,7 @@ from reasonrl_rules.expressions import Kind, Token, evaluate, number_value, read
 TAGGED = re.compile(r"<answer>([^<]*)</answer>")
 STATED = re.compile(r"(?i:\banswer(?:\s+is\b|\s*:))[\s:*]*([^\n]*)")
 FRACTION = re.compile(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
-TYPESETTING = re.compile(r"\\(?:left|right|displaystyle)\b|\\[,;:! ()\[\]]|\$|^[\s*`]+|[\s*`.]+$")
+TYPESETTING = re.compile(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[,;:! ()\[\]]|\$|^[\s*`]+|[\s*`.]+$")
 LONGEST = 200  # characters of an answer that are read; six numbers need a quarter of it
 DEEPEST = 8  # fractions within fractions
 BRACKETS = str.maketrans("[]{}", "()()")
@@ -39,7 +39,8 @@ class Countdown(Verifier):
 
     The numbers stand in the metadata column `nums`, the target is the reference. The expression is, after the
     thinking, the last `<answer>…</answer>`; else the last `\boxed{…}`; else what follows the last "answer:" or "answer
-    is" on its line; else the last line if that is nothing but an expression. A true `= number` may follow it.
+    is" on its line; else the last line if that is nothing but an expression. A true `= number` may follow it, or
+    `number =` stand before it; line breaks within it are spaces.
 
     Only + - * / between two numbers or parentheses count (as LaTeX and × ÷ too). A sign before a number is refused,
     for -3 is no number that was given; so are exponents and digits put together, 1 and 2 to 12.
@@ -107,7 +108,7 @@ class Countdown(Verifier):
 
 @dataclass(frozen=True)
 class _Expression:
-    """What was read: the numbers used, the value (None: a division by zero), and the number claimed after "="."""
+    """What was read: the numbers used, the value (None: divided by zero), and the number claimed to equal it."""
 
     used: tuple[Fraction, ...]
     value: Fraction | None
@@ -127,8 +128,10 @@ def stated_answer(text: str) -> str | None:
 
 
 def _bare(answer: str) -> str | None:
-    # One character more than is read, so that a longer answer is refused and not cut.
-    return TYPESETTING.sub("", answer.strip()[: LONGEST + 1]).strip() or None
+    answer = answer.strip()
+    if len(answer) > LONGEST:
+        return answer[: LONGEST + 1]  # which is refused; without its typesetting, what was cut off might not be missed
+    return " ".join(TYPESETTING.sub("", answer).split()) or None
 
 
 def _read(answer: str) -> _Expression | None:
@@ -137,6 +140,8 @@ def _read(answer: str) -> _Expression | None:
         return None
     left, equals, right = answer.partition("=")
     claimed = read_number(right, thousands=False) if equals else None
+    if equals and claimed is None:  # "24 = 3 * 8"
+        left, claimed = right, read_number(left, thousands=False)
     tokens = _tokens(left)
     if not tokens or (equals and claimed is None):
         return None

@@ -11,9 +11,10 @@ from itertools import pairwise
 
 from reasonrl_rules.expressions import GROUPED_NUMBER, PLAIN_NUMBER, Kind, Token, evaluate
 
+# A command of LaTeX ends before anything but a letter: \times3 is \times 3.
 LEXEMES = (
     r"(?P<power>\*\*)"
-    r"|(?P<sign>[-+*/×÷·⋅−()=]|\\times\b|\\cdot\b|\\div\b)"
+    r"|(?P<sign>[-+*/×÷·⋅−()=]|\\(?:times|cdot|div)(?![A-Za-z]))"
     r"|(?P<times>[xX](?=[ \t]*[0-9(]))"
     r"|(?P<skip>[ \t]+|\\?[$€£])"
     r"|(?P<other>.)"
