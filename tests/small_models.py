@@ -59,7 +59,7 @@ def model_of(family: str, *, dtype: torch.dtype = torch.float32, attention: str 
 
 def policy_of(family: str, **settings: Any) -> Policy:
     """A random model with the character tokenizer."""
-    return Policy(model_of(family, **settings), tokenizer(), (EOS,), PAD, MAX_POSITIONS)
+    return Policy(tokenizer(), (EOS,), PAD, MAX_POSITIONS, model_of(family, **settings))
 
 
 def full_logits(model: Any, prompt: Sequence[int], response: Sequence[int]) -> Tensor:

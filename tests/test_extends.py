@@ -126,7 +126,7 @@ def test_a_fault_names_the_file_and_line_it_stands_on(write: Any) -> None:
     # what is wrong with a whole is told where the outermost file changes it
     clash = write("b.yaml", "extends: c.yaml\nseed: 1\nmodel: {tiny: {characters: ab}}\n")
     write("c.yaml", BASE)
-    assert refusal(clash).startswith("b.yaml:3: model: a model needs either `path`")
+    assert refusal(clash).startswith("b.yaml:3: model.tiny: a model needs either `path`")
 
 
 @pytest.mark.parametrize(

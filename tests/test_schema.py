@@ -13,8 +13,18 @@ from reasonrl.schema import Kind, json_schema, to_text
 from reasonrl.tasks import MixtureConfig, TaskConfig
 
 ROOT = Path(__file__).parents[1]
-RUN = {"name": "a", "task": "gsm8k", "model": {"path": "m"}, "algorithm": {"name": "sft", "steps": 1, "batch_size": 1}}
-TASK = {"name": "a", "generator": {"name": "chains"}, "prompt": {"template": "x"}, "verifiers": [{"name": "exact"}]}
+RUN: dict[str, Any] = {
+    "name": "a",
+    "task": "gsm8k",
+    "model": {"path": "m"},
+    "algorithm": {"name": "sft", "steps": 1, "batch_size": 1},
+}
+TASK: dict[str, Any] = {
+    "name": "a",
+    "generator": {"name": "chains"},
+    "prompt": {"template": "x"},
+    "verifiers": [{"name": "exact"}],
+}
 FILES = {"data_files": {"train": "a.jsonl"}}
 
 

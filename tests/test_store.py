@@ -154,6 +154,13 @@ def test_folders_are_never_shared_whoever_asks_at_once(tmp_path: Path) -> None:
     assert all(p.is_dir() for p in made)
 
 
+@pytest.mark.parametrize("name", ["../evil", "a/b", "a\\b", "/etc/x", "..", ".", ""])
+def test_a_name_leads_to_no_other_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ReasonRLError, match="the name leads elsewhere"):
+        store.new_folder(tmp_path / "runs", name)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(ReasonRLError, match=r"cannot make the folder .*runs/mine: Not a directory"):

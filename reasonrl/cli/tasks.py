@@ -1,5 +1,8 @@
 """`reasonrl tasks list`, `reasonrl tasks show NAME` and `reasonrl tasks check NAME`."""
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +18,8 @@ from reasonrl.generators import Split
 if TYPE_CHECKING:
     from reasonrl.checking.split import Model
     from reasonrl.tasks import Mixture, Task
+
+_PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 
 tasks = typer.Typer(help="The tasks there are: what they ask, and whether they are fit for use.", no_args_is_help=True)
 
@@ -71,14 +76,7 @@ def check(
     from reasonrl.checking import report as reports
 
     console = Console(stderr=piped)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed} rows"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("loading", total=None)
+    with _progress(console) as progress:
         report = checking.check(
             task,
             split=split,
@@ -86,7 +84,7 @@ def check(
             rows=rows,
             workers=workers,
             deadline=deadline,
-            progress=lambda where, done, total: progress.update(bar, description=where, completed=done, total=total),
+            progress=progress,
         )
     reports.show(report, console)
     if piped:
@@ -96,6 +94,35 @@ def check(
         console.print(f"report    {json_file}", highlight=False, soft_wrap=True)
     if not report.passed:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Shows what is being done: a bar or, where there is no terminal, a line at once and then every few seconds."""
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    counted = TextColumn("{task.completed} rows")
+    columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("loading", total=None)
+        yield lambda what, done, total: progress.update(bar, description=what, completed=done, total=total)
+
+
+class _Lines:
+    """The progress of a check as plain lines, as a log takes them."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = 0.0
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if done and now - self._last < _PLAIN_EVERY:
+            return
+        self._last = now
+        rows = f" {done}{'' if total is None else f' of {total}'} rows" if done else ""
+        self._console.print(f"{what}{rows}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _read(name: str, data: list[str] | None) -> "Task | Mixture":

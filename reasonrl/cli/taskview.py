@@ -47,7 +47,8 @@ def show_task(task: Task | Mixture, console: Console, *, split: Split | None, ro
         tokenizer: prompts are shown as it encodes them; as text or messages if None.
 
     Raises:
-        ReasonRLError: rows cannot be had; raised after everything else was shown.
+        ReasonRLError: of a part there are no rows, or none that can become a problem; raised after everything else was
+            shown.
     """
     faults = []
     _show_head(task, console)
@@ -64,7 +65,7 @@ def show_task(task: Task | Mixture, console: Console, *, split: Split | None, ro
     _say(console)
     _say(console, "sampling", ", ".join(f"{key} {value!r}" for key, value in task.sampling.model_dump().items()))
     if faults:
-        raise faults[0]
+        raise ReasonRLError("\n".join(map(str, faults)))
 
 
 def _show_head(task: Task | Mixture, console: Console, more: str = "") -> None:
@@ -81,7 +82,9 @@ def _show_head(task: Task | Mixture, console: Console, more: str = "") -> None:
 
 
 def _show_rows(task: Task, console: Console, split: Split, rows: int, tokenizer: Any) -> None:
+    shown = faulty = 0
     for index, row in itertools.islice(task.rows(split) if rows else (), rows):
+        shown += 1
         _say(console)
         console.print(Text(f"{task.name}, {split}, row {index}", "bold"))
         try:
@@ -89,14 +92,24 @@ def _show_rows(task: Task, console: Console, split: Split, rows: int, tokenizer:
             _show_prompt(problem, console, tokenizer)
         except ReasonRLError as error:
             console.print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
+            faulty += 1
             continue
-        _say(console, "reference", "none" if problem.reference is None else problem.reference)
-        for name, value in problem.metadata.items():
-            shown = str(value)
-            _say(console, name, shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)")
+        _show_answer(problem, console)
+    if rows and not shown:
+        raise ReasonRLError(f"{task.path}: no rows in the {split} split")
+    if rows and faulty == shown:
+        raise ReasonRLError(f"{task.path}: none of the rows shown can become a problem")
     if rows and tokenizer is None:
         _say(console)
         console.print(Text("--model PATH shows prompts with the chat template and special tokens of a model", "dim"))
+
+
+def _show_answer(problem: Problem, console: Console) -> None:
+    """The reference and the metadata."""
+    _say(console, "reference", "none" if problem.reference is None else problem.reference)
+    for name, value in problem.metadata.items():
+        text = str(value)
+        _say(console, name, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)")
 
 
 def _show_prompt(problem: Problem, console: Console, tokenizer: Any) -> None:

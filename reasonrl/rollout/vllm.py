@@ -21,6 +21,8 @@ from reasonrl.rollout.shared_weights import SharedWeights
 from reasonrl.rollout.vllm_process import EngineLost, VLLMProcess
 from reasonrl.types import Rollout
 
+_HOTTEST = 2.0  # temperature that vLLM takes
+
 logger = logging.getLogger(__name__)
 
 
@@ -75,10 +77,16 @@ class VLLMEngine(Engine):
 
         Raises:
             ValueError: a prompt is empty, or prompt and response are beyond `max_model_len`.
-            ReasonRLError: no weights have been synced, or the process was lost twice.
+            ReasonRLError: no weights have been synced, the temperature is above 2, or the process was lost twice.
         """
+        self._require_open()
         if self._weights is None and not self.setup.own_weights:
             raise ReasonRLError("the vLLM engine has no weights yet: sync it before sampling")
+        if sampling.temperature > _HOTTEST:
+            raise ReasonRLError(
+                f"vLLM samples at temperatures up to {_HOTTEST:g}: lower sampling.temperature, "
+                f"{sampling.temperature:g}, or set engine.name=huggingface"
+            )
         for request in requests:
             self._check(request, sampling)
         missing = {at: set(range(len(request.seeds))) for at, request in enumerate(requests)}

@@ -58,6 +58,8 @@ def weigh(value: Any) -> int:
             cost += len(one)
         elif isinstance(one, int):
             cost += one.bit_length() // 3
+        elif isinstance(one, range):
+            cost += STEP * len(one)  # without going through it
         elif _holds_items(one):
             spend(STEP * len(one))
             within.extend(one)

@@ -45,7 +45,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.filters = {name: _spending(name, self.filters[name]) for name in _NAMES.split()}
         self.filters |= {"_counted": counted, "_weighed": weighed}
         self.tests |= {name: _spending(name, test) for name, test in dict[str, Any](self.tests).items()}
-        self.globals |= {"range": _range, "namespace": _Namespace}
+        self.globals |= {"range": range, "namespace": _Namespace}
         del self.globals["lipsum"]
         self.policies["json.dumps_function"] = _json
 
@@ -166,12 +166,6 @@ def _put_out(context: Context, value: Any) -> str:
         return ""
     weigh(value)
     return str(value)
-
-
-def _range(*args: int) -> range:
-    found = range(*args)
-    spend(STEP * len(found))
-    return found
 
 
 def _json(value: Any, **options: Any) -> str:

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -43,6 +43,7 @@ def test_by_hand(advantage: float, dual_clip: float | None, losses: list[float],
     advantage=st.sampled_from([-1.5, 0.7]),
     dual_clip=st.sampled_from([None, 2.0]),
 )
+@example(ratios=[2.0], advantage=-1.5, dual_clip=2.0)
 def test_the_gradient_is_zero_where_clipped_and_minus_ratio_times_advantage_elsewhere(
     ratios: list[float], advantage: float, dual_clip: float | None
 ) -> None:

@@ -162,7 +162,9 @@ def test_so_many_rows_are_checked_as_asked(made: Any) -> None:
 
 
 def test_problems_that_come_again_in_other_clothes_are_a_warning(made: Any) -> None:
-    data = [{"question": text, "answer": "1"} for text in ("A cat, or a dog?", "A bird?", "a  CAT or a dog", "a bird")]
+    data = [
+        {"question": text, "answer": "1"} for text in ("The cat, or dogs?", "Any bird?", "the  CAT or dogs", "any bird")
+    ]
     report = made(train=data)
     assert report.passed
     warning = only(report.warnings)
@@ -325,10 +327,13 @@ def test_prompts_that_the_tokenizer_does_not_take_are_a_fault(made: Any) -> None
 
 def test_a_stream_is_checked_chunk_by_chunk_and_never_held(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     data = [*rows(3 * CHUNK), rows(1)[0]]
-    read: list[tuple[int, int | None]] = []
+    read: list[tuple[str, int, int | None]] = []
     text = TASK.replace("dataset: {", "dataset: {streaming: true, ")
-    report = made(text, data, split="train", progress=lambda where, done, total: read.append((done, total)))
-    assert read == [(CHUNK, None), (2 * CHUNK, None), (3 * CHUNK, None), (3 * CHUNK + 1, None)]
+    report = made(text, data, split="train", progress=lambda what, done, total: read.append((what, done, total)))
+    assert read == [
+        ("mine, train: reading", 0, None),
+        *(("mine, train: checked", done, None) for done in (CHUNK, 2 * CHUNK, 3 * CHUNK, 3 * CHUNK + 1)),
+    ]
     assert places(only(report.warnings)) == ("train", "duplicates", 1, [3 * CHUNK])
     assert report.splits[0].right == Tried(3 * CHUNK + 1, 3 * CHUNK + 1)
 

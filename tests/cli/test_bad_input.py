@@ -154,7 +154,7 @@ def test_an_empty_data_set_and_an_empty_filter(refusal: Refusal) -> None:
 def test_a_file_that_is_not_there_or_not_json(refusal: Refusal) -> None:
     message = refusal("train", "run.yaml", "task.data_files.train=none.jsonl")
     assert message.startswith("mine.yaml: data_files.train: there is no file none.jsonl (looked for in ")
-    assert "cannot load rows.jsonl: JSON parse error" in refusal(line="{nonsense\n")
+    assert "mine.yaml: data_files.eval: rows.jsonl:5: not JSON: " in refusal(line="{nonsense\n")
 
 
 def test_a_plugin_that_fails_on_import(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:

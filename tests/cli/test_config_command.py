@@ -47,6 +47,12 @@ def test_show_tells_a_fault(program: Program) -> None:
     assert err.startswith("error: from the command line, seed=x: seed: expected a whole number")
 
 
+def test_show_tells_that_there_is_no_such_task(program: Program) -> None:
+    code, out, err = program("config", "show", "debug/grpo", "task=gsm9k")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: no task is named 'gsm9k'; did you mean 'gsm8k'?")
+
+
 @pytest.mark.parametrize("kind", ["run", "task"])
 def test_schema_is_printed_and_written(program: Program, tmp_path: Path, kind: str) -> None:
     _, out, _ = program("config", "schema", kind)

@@ -8,6 +8,7 @@ from cli_calls import call, refused, save_tiny_model
 
 from reasonrl import store
 from reasonrl.cli.evaluate import parse_k
+from reasonrl.config import EngineConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation import report as reports
 from reasonrl.evaluation.command import evaluate_model
@@ -57,7 +58,14 @@ def test_the_same_command_gives_the_same_numbers(tmp_path: Path, model: Path) ->
 def test_the_numbers_depend_on_the_seed_and_not_on_the_batch(tmp_path: Path, model: Path) -> None:
     def responses(seed: int, max_batch: int) -> list[str]:
         _, folder = evaluate_model(
-            "arithmetic", str(model), samples=2, k=(1,), rows=6, seed=seed, max_batch=max_batch, runs=tmp_path
+            "arithmetic",
+            str(model),
+            samples=2,
+            k=(1,),
+            rows=6,
+            seed=seed,
+            engine=EngineConfig(name="huggingface", max_batch=max_batch),
+            runs=tmp_path,
         )
         return [row["response"] for row in store.read(folder / "rollouts.parquet")]
 

@@ -157,13 +157,6 @@ def test_what_can_be_shown_is_shown_before_the_data_is_found_missing(program: Pr
     assert program("tasks", "show", mine, "--data", "train=nowhere.jsonl", "--rows", "0").code == 0
 
 
-def test_a_row_that_cannot_become_a_problem_is_shown_as_such(program: Program, mine: str, tmp_path: Path) -> None:
-    (tmp_path / "train.jsonl").write_text('{"question": "q", "answer": "", "level": 1}\n')
-    ended = program("tasks", "show", mine)
-    assert ended.code == 0
-    assert "mine.yaml: row 0: reference.column: column 'answer' holds ''" in ended.out
-
-
 def test_each_part_of_a_mixture_is_shown_with_its_share(program: Program, mine: str, tmp_path: Path) -> None:
     Path(tmp_path / "both.yaml").write_text("name: both\nmixture: [{task: mine.yaml, weight: 3}, {task: debug}]\n")
     ended = program("tasks", "show", "both.yaml", "--rows", "1")

@@ -171,17 +171,17 @@ def test_rollouts_of_eval_verified_again_give_the_same_numbers_for_a_mixture_too
     model = save_tiny_model(tmp_path / "tiny")
     (tmp_path / "mix.yaml").write_text(MIXED)
     mixture = str(tmp_path / "mix.yaml")
-    first, folder = evaluate_model(mixture, str(model), samples=3, k=(1, 3), rows=6, runs=tmp_path)
+    first, folder = evaluate_model(mixture, str(model), samples=3, k=(1, 3), rows=12, runs=tmp_path)
     assert folder == tmp_path / "eval-two_sums"
     assert first.task == "two_sums"
     assert {name: group.problems for name, group in first.by["task"].items()} == {"arithmetic": 6, "debug": 6}
-    again, folder = verify_responses(mixture, folder / "rollouts.parquet", k=(1, 3), rows=6, runs=tmp_path, workers=1)
+    again, folder = verify_responses(mixture, folder / "rollouts.parquet", k=(1, 3), rows=12, runs=tmp_path, workers=1)
     assert (again.greedy, again.sampled, again.by) == (first.greedy, first.sampled, first.by)
     assert (again.task, again.samples, again.seed) == (first.task, first.samples, first.seed)
     assert again.sampling == {"temperature": 1.0}
     assert again.coverage == Coverage(12, 12)
 
-    once_more, _ = verify_responses(mixture, folder / "rollouts.parquet", k=(1, 3), rows=6, runs=tmp_path)
+    once_more, _ = verify_responses(mixture, folder / "rollouts.parquet", k=(1, 3), rows=12, runs=tmp_path)
     assert (once_more.greedy, once_more.sampled, once_more.by) == (first.greedy, first.sampled, first.by)
     verdicts = [
         [(row["reward"], row["reason"], [v["verifier"] for v in row["verdicts"]]) for row in store.read(path)]

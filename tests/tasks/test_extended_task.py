@@ -37,3 +37,55 @@ def test_the_parts_of_an_extended_mixture_are_seen_from_where_they_are_written(t
     outer = tasks.load(str(tmp_path / "outer.yaml"))
     assert outer.name == "outer"
     assert [p.id for p in outer.problems("train")] == ["part/train-0"]
+
+
+BASE = "name: base\nprompt: {template: x}\nverifiers: [{name: exact}]\nreference: {column: a}\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "own", "fault"),
+    [
+        ("dataset: {hub: a/b}", "generator: {name: chains}", "own.yaml:2: generator: a task needs either `dataset` or"),
+        ("generator: {name: chains}", "dataset: {hub: a/b}", "own.yaml:2: dataset: a task needs either `dataset` or"),
+        ("dataset: {hub: a/b}", "reference: {template: b}", "own.yaml:2: reference.template: a reference needs either"),
+        (
+            "dataset: {hub: a/b}\nreference: {column: a, regex: (a)}",
+            "reference: {last_box: true}",
+            "own.yaml:2: reference.last_box: `regex` and `last_box` exclude each other",
+        ),
+        (
+            "dataset: {hub: a/b}\nprompt: {template: x, few_shot: {rows: 2, response: x}}",
+            "prompt: {few_shot: {examples: [{a: b}]}}",
+            "own.yaml:2: prompt.few_shot.examples: few-shot examples are either given as `examples`, or so many",
+        ),
+    ],
+)
+def test_a_choice_that_the_base_made_otherwise_is_told_with_its_cure(
+    tmp_path: Path, base: str, own: str, fault: str
+) -> None:
+    kept = [
+        line for line in BASE.splitlines() if line.split(":")[0] not in {one.split(":")[0] for one in base.splitlines()}
+    ]
+    (tmp_path / "base.yaml").write_text("\n".join([*kept, base]) + "\n")
+    (tmp_path / "own.yaml").write_text(f"extends: base.yaml\n{own}\n")
+    with pytest.raises(ReasonRLError) as caught:
+        tasks.load(str(tmp_path / "own.yaml"))
+    assert fault in str(caught.value)
+    assert str(caught.value).endswith("; set the other one to null")
+
+
+def test_neither_of_a_choice_has_no_other_one(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(BASE)
+    with pytest.raises(ReasonRLError, match=r"base\.yaml: a task needs either `dataset` or `generator`$"):
+        tasks.load(str(tmp_path / "base.yaml"))
+
+
+@pytest.mark.parametrize("name", ["../../evil/x", "a/b", ".hidden", "..", "'a b'", "''"])
+@pytest.mark.parametrize("rest", ["generator: {name: chains}\n", "mixture: [{task: gsm8k}]\n"])
+def test_a_name_that_is_no_folders_is_refused(tmp_path: Path, name: str, rest: str) -> None:
+    text = rest if "mixture" in rest else BASE.removeprefix("name: base\n") + rest
+    (tmp_path / "own.yaml").write_text(f"name: {name}\n{text}")
+    with pytest.raises(
+        ReasonRLError, match=r"own\.yaml:1: name: expected letters, digits, '\.', '_' and '-', a letter"
+    ):
+        tasks.load(str(tmp_path / "own.yaml"))

@@ -10,6 +10,7 @@ from reasonrl import ReasonRLError, Response, tasks
 from reasonrl.scoring import Scorer
 from reasonrl.scoring.resolve import check_problems, resolve
 from reasonrl.tasks import Mixture
+from reasonrl.tasks.mixture import even_shares
 
 PART = """\
 name: NAME
@@ -59,6 +60,28 @@ def test_problems_of_all_parts_carry_their_task(folder: Path) -> None:
     assert [(part.name, weight) for part, weight in both.parts] == [("words", 3.0), ("letters", 1.0)]
     assert both.sampling.max_tokens == 9
     assert both.splits() == ["train", "eval"]
+
+
+@pytest.mark.parametrize(
+    ("total", "limits", "shares"),
+    [
+        (7, [9, 9], [4, 3]),
+        (8, [9, 9, 9], [3, 3, 2]),
+        (1, [9, 9], [1, 0]),
+        (7, [2, 9], [2, 5]),
+        (7, [9, 2], [5, 2]),
+        (7, [1, 0, 2], [1, 0, 2]),
+        (7, [], []),
+    ],
+)
+def test_rows_are_shared_out_evenly(total: int, limits: list[int], shares: list[int]) -> None:
+    assert even_shares(total, limits) == shares
+
+
+def test_so_many_rows_are_so_many_in_all(folder: Path) -> None:
+    both = mixture(folder)
+    assert [p.id for p in both.problems("train", 3)] == ["words/train-1", "words/train-2", "letters/train-1"]
+    assert len(both.problems("train", 99)) == 5
 
 
 def test_each_problem_is_judged_by_the_verifiers_of_its_own_task(folder: Path) -> None:

@@ -1,6 +1,7 @@
 r"""References: text and numbers of columns, the last box of a worked solution."""
 
 import datetime
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -111,3 +112,22 @@ def test_a_solution_without_a_box_is_named() -> None:
 def test_a_reference_is_found_in_one_way(config: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         ReferenceConfig(**config)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("so #### 7", "7"), ("#### 1\n#### 2", "1"), ("####   8 ", "8")])
+def test_a_regex_finds_its_group_where_it_first_matches(text: str, expected: str) -> None:
+    assert of({"a": text}, column="a", regex=r"####\s*(.+)") == expected
+
+
+def test_a_regex_that_finds_nothing_is_a_fault() -> None:
+    for text in ("7", "####"):
+        with pytest.raises(ValueError, match=r"reference\.regex: finds nothing in"):
+            of({"a": text}, column="a", regex=r"####(.*)")
+
+
+@pytest.mark.parametrize("regex", [r"(a|aa)+$", r"(?:(a+)+)$", r"(?:.*)*x(?:.*)*x(.*)*y"])
+def test_a_regex_that_backtracks_for_ever_is_a_fault_of_the_row(regex: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(ValueError, match=r"reference\.regex: takes longer than 1 s on '[ax]*'; make it simpler"):
+        of({"a": "ax" * 20 + "a" * 5000 + "x" * 5000}, column="a", regex=regex)
+    assert time.monotonic() - start < 20

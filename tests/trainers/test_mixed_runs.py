@@ -1,11 +1,13 @@
 """Whole runs on a mixture, on data that streams, and on data with unusable references or prompts that are too long."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from small_runs import DEBUG, reset_accelerate, silent
 
 from reasonrl import ReasonRLError, config
@@ -104,3 +106,51 @@ def test_long_prompts_stop_a_run_or_are_left_out_and_counted(tmp_path: Path) -> 
         train(tmp_path, f"task={task}")
     folder = train(tmp_path, f"task={task}", "task.max_prompt_tokens=20", "algorithm.steps=4")
     assert "train-5" not in {id_ for ids in problems_of(folder) for id_ in ids}
+
+
+def said(folder: Path, *overrides: str) -> tuple[Path, str]:
+    """The folder of a run, and what it printed."""
+    console = Console(file=io.StringIO(), width=120)
+    made = run.train(config.load(DEBUG, [f"runs={folder / 'runs'}", *QUICK, *overrides]), console)
+    assert isinstance(console.file, io.StringIO)
+    return made, console.file.getvalue()
+
+
+def test_a_run_says_which_rows_it_leaves_out(tmp_path: Path) -> None:
+    made = rows(40)
+    for index in (0, 5, 9):
+        made[index]["a"] = None
+    folder, text = said(tmp_path, f"task={write_task(tmp_path, made, ', skip_faulty: true')}")
+    assert text.count("sums: 2 of 38 rows left out of the train split (first: row 5: reference.column") == 1
+    assert text.count("sums: 1 of 2 rows left out of the eval split (first: row 0: reference.column") == 1
+    assert json.loads((folder / "eval" / "after.json").read_text())["left_out"] == 1
+    assert "rows_left_out" not in (folder / "metrics.jsonl").read_text(), "nothing streams"
+
+
+def test_faulty_rows_of_a_stream_do_not_end_a_run(tmp_path: Path) -> None:
+    made = rows(60)
+    made[3]["a"] = None
+    del made[4]["q"]
+    made[5]["q"] = "1+" * 80 + "1="  # beyond the context
+    made[6]["q"] = "1+" * 12 + "1="  # beyond what was asked for
+    task = write_task(tmp_path, made, ", streaming: true, window: 4")
+    folder, text = said(tmp_path, f"task={task}", "task.max_prompt_tokens=20", "algorithm.steps=3")
+    steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["rows_left_out"] for line in steps if line["phase"] == "grpo"][-1] == 4
+    assert (folder / "final").is_dir()
+    assert text.count("sums: rows are left out and counted, rows_left_out (first: row ") == 1
+    drawn = {id_ for ids in problems_of(folder) for id_ in ids}
+    assert not drawn & {f"train-{index}" for index in (3, 4, 5, 6)}
+    with pytest.raises(
+        ReasonRLError, match=r"sums: 11 of the first \d+ rows of the train split cannot be used; the first"
+    ):
+        train(tmp_path, f"task={write_task(tmp_path, [*rows(2), *made[3:4] * 20], ', streaming: true')}")
+
+
+def test_a_stream_warms_up_on_the_demonstrations_that_fit(tmp_path: Path) -> None:
+    made = rows(30)
+    made[4]["w"] = "1" * 200
+    made[5]["a"] = None
+    task = write_task(tmp_path, made, ", streaming: true, window: 4")
+    _, text = said(tmp_path, f"task={task}", "warm_start={steps: 2, batch_size: 6}")
+    assert "sums: 2 of 13 rows left out of the train split (first: row 5: reference.column" in text

@@ -1,7 +1,10 @@
 """Which problems a step draws: every one once an epoch, of each task its share, whatever processes there are."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -68,11 +71,26 @@ def test_a_process_without_a_problem_is_an_error() -> None:
         listed_stream(problems(7), 2, 0, rank=0, world=3)
 
 
-def streamed(count: int, window: int = 4, left_out: tuple[int, ...] = (), key: str = "s") -> Streamed:
+Rows = Iterator[tuple[int, Problem | ReasonRLError]]
+
+
+def rows_of(count: int, faulty: tuple[int, ...] = ()) -> Rows:
+    for i, one in enumerate(problems(count)):
+        yield i, ReasonRLError(f"t.yaml: row {i}: is at fault") if i in faulty else replace(one.problem, row=i)
+
+
+def streamed(
+    count: int,
+    window: int = 4,
+    left_out: tuple[int, ...] = (),
+    key: str = "s",
+    faulty: tuple[int, ...] = (),
+    **given: Any,
+) -> Streamed:
     def prompted(problem: Problem) -> Prompted | None:
         return None if int(problem.id[1:]) in left_out else Prompted(problem, (1,))
 
-    return Streamed(lambda: (one.problem for one in problems(count)), prompted, window, key)
+    return Streamed(lambda: rows_of(count, faulty), prompted, window, key, "t", **given)
 
 
 def test_a_stream_draws_every_problem_once_an_epoch_in_another_order_each_time() -> None:
@@ -87,11 +105,11 @@ def test_a_stream_draws_every_problem_once_an_epoch_in_another_order_each_time()
 def test_a_stream_reads_its_window_and_no_further() -> None:
     read = 0
 
-    def source() -> Iterator[Problem]:
+    def source() -> Rows:
         nonlocal read
-        for one in problems(1000):
+        for one in rows_of(1000):
             read += 1
-            yield one.problem
+            yield one
 
     ProblemStream([(Streamed(source, lambda p: Prompted(p, (1,)), 10, "s"), 1.0)], 4).of_step(3)
     assert read <= 10 + 12
@@ -102,6 +120,56 @@ def test_what_is_left_out_of_a_stream_is_in_no_step() -> None:
     assert {id_ for step in range(1, 20) for id_ in drawn(drawing, step)} == {"p0", "p2", "p3", "p5"}
     with pytest.raises(ReasonRLError, match=r"takes 5 different problems .* only 4 training problems"):
         ProblemStream([(streamed(6, left_out=(1, 4)), 1.0)], 5).of_step(1)
+
+
+def test_rows_left_out_of_a_stream_are_counted_and_the_first_is_told() -> None:
+    told: list[str] = []
+    source = streamed(12, left_out=(1,), faulty=(4, 7), tell=told.append)
+    drawing = ProblemStream([(source, 1.0), (Listed(problems(4), "a"), 1.0)], 4)
+    for step in range(1, 5):
+        drawing.of_step(step)
+    assert drawing.metrics() == {"rows_left_out": 2.0}
+    drawing.of_step(8)
+    assert drawing.metrics() == {"rows_left_out": 6.0}, "three in each epoch"
+    assert (source.left_out.faults, len(told)) == (4, 1)
+    assert told[0].startswith("t: rows are left out and counted, rows_left_out (first: row ")
+    assert listed_stream(problems(3), 1, seed=0).metrics() == {}, "nothing streams"
+
+
+def test_a_stream_bears_a_few_faults_and_then_no_more() -> None:
+    assert len(drawn(ProblemStream([(streamed(30, faulty=tuple(range(10))), 1.0)], 20), 1)) == 20
+    with pytest.raises(ReasonRLError) as caught:
+        ProblemStream([(streamed(31, faulty=tuple(range(11))), 1.0)], 20).of_step(1)
+    assert str(caught.value).startswith("t: 11 of the first ")
+    assert " cannot be used; the first: row " in str(caught.value)
+    assert str(caught.value).count("is at fault") == 1
+    # however many where they may be skipped, and where a prompt is too long for what was asked
+    assert drawn(ProblemStream([(streamed(31, faulty=tuple(range(30)), limited=False), 1.0)], 1), 1) == ["p30"]
+    assert drawn(ProblemStream([(streamed(31, left_out=tuple(range(30))), 1.0)], 1), 1) == ["p30"]
+
+
+def test_too_few_of_a_stream_tells_what_was_left_out() -> None:
+    with pytest.raises(
+        ReasonRLError, match=r"only 2 training problems \(t: 2 of 4 rows left out .*row [12]: is at fault"
+    ):
+        ProblemStream([(streamed(4, faulty=(1, 2)), 1.0)], 3).of_step(1)
+
+
+def test_two_problems_of_a_step_never_have_one_id() -> None:
+    def read() -> Rows:
+        return ((i, Problem(f"p{i % 12}", f"{i}", None, row=i)) for i in range(24))
+
+    source = Streamed(read, lambda problem: Prompted(problem, (1,)), 24, "s", "t")
+    for step in range(1, 4):
+        found = ProblemStream([(source, 1.0)], 6).of_step(step)[0]
+        assert len({one.problem.id for one in found}) == 6
+    assert source.left_out.faults > 0
+    assert re.search(r"row \d+: has the id 'p\d+' of row \d+ in the same step; choose", source.left_out.first)
+    same = Streamed(lambda: ((i, Problem("p", "", None, row=i)) for i in range(50)), source._prompted, 4, "s", "t")
+    with pytest.raises(
+        ReasonRLError, match=r"t: 11 of the first 12 rows .* has the id 'p' of row \d+ in the same step"
+    ):
+        ProblemStream([(same, 1.0)], 2).of_step(1)
 
 
 def test_a_mixture_draws_of_each_task_its_share_and_no_problem_twice_in_a_step() -> None:

@@ -1,0 +1,172 @@
+"""Everything a run needs, loaded and checked: data, verifiers, model, engine, folder."""
+
+import itertools
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list, set_seed
+from rich.console import Console
+
+from reasonrl import config as run_config
+from reasonrl import store, tasks
+from reasonrl.config import GRPOConfig, RunConfig, SFTConfig
+from reasonrl.errors import ReasonRLError
+from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
+from reasonrl.evaluation.evaluate import Prompted
+from reasonrl.evaluation.prepare import to_sampling, with_prompt, with_prompts
+from reasonrl.evaluation.sync import WeightSync
+from reasonrl.models.load import Policy, count_parameters, load_policy
+from reasonrl.rollout.engine import Engine, Sampling
+from reasonrl.scoring import Scorer, WeightedVerifier
+from reasonrl.scoring.resolve import audit, check_problems, resolve
+from reasonrl.tasks import Mixture, Task
+from reasonrl.tracking import Tracker
+from reasonrl.trainers.data import listed_problems, tell_left_out, training_sources
+from reasonrl.trainers.problems import ProblemStream
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a run is made of, once everything is loaded.
+
+    Attributes:
+        problems: the training problems of each step; None where the algorithm is supervised.
+        held_out: the problems of the evaluations, all of them on every process.
+    """
+
+    config: RunConfig
+    folder: Path
+    task: Task | Mixture
+    problems: ProblemStream | None
+    held_out: list[Prompted]
+    policy: Policy
+    accelerator: Accelerator
+    engine: Engine
+    sync: WeightSync
+    sampling: Sampling
+    scorer: Scorer
+    tracker: Tracker
+
+
+def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
+    """Load everything a run needs; what must be closed is left to `stack`."""
+    task, verifiers, sampling = resolve_task(config)
+    held_out = task.problems("eval", config.evaluation.rows)
+    listed = {} if isinstance(config.algorithm, SFTConfig) else listed_problems(task)
+    check_problems(verifiers, itertools.chain(held_out, *listed.values()))
+    accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
+    console = console if accelerator.is_main_process else Console(quiet=True)  # what is told, is told once
+    set_seed(config.seed)
+    tell_left_out(task, "train", console)
+    tell_left_out(task, "eval", console)
+    scorer = stack.enter_context(
+        Scorer(verifiers, workers=config.verification.workers, deadline=config.verification.deadline)
+    )
+    policy = load_policy(config.model, config.seed)
+    policy.model.to(accelerator.device).eval()
+    problems = None
+    rank, world = accelerator.process_index, accelerator.num_processes
+    if isinstance(config.algorithm, GRPOConfig):
+        make = partial(
+            with_prompt, vocabulary=policy, max_tokens=sampling.max_tokens, longest=config.task.max_prompt_tokens
+        )
+        sources = training_sources(task, listed, make, verifiers, config.seed, console)
+        problems = ProblemStream(sources, config.algorithm.problems_per_step, rank, world)
+        if not any(part.streams for part, _ in task.parts):  # what a stream brings is judged as it comes
+            steps = range(1, config.algorithm.steps + 1)
+            drawn = {one.problem.id: one.problem for step in steps for one in problems.of_step(step)[0]}
+            audit(scorer, list(drawn.values()), task.path)
+    audit(scorer, held_out[rank::world], task.path)
+    prompted = with_prompts(held_out, policy, sampling.max_tokens)
+    longest = longest_sequence(problems, prompted, config, sampling.max_tokens)
+    engine = make_engine(config, policy, longest, accelerator, console)
+    stack.callback(engine.close)
+    sync = WeightSync(
+        engine,
+        policy,
+        prompted,
+        every=config.engine.probe_every,
+        tolerance=probe_tolerance(config),
+        logits_chunk=config.model.logits_chunk,
+        autocast=accelerator.autocast,
+    )
+    folder = make_folder(config, accelerator)  # only now: a run that could not begin leaves no folder behind
+    tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
+    stack.callback(tracker.close)
+    return Parts(config, folder, task, problems, prompted, policy, accelerator, engine, sync, sampling, scorer, tracker)
+
+
+def make_engine(
+    config: RunConfig, policy: Policy, longest: int | None, accelerator: Accelerator, console: Console
+) -> Engine:
+    """The engine the config asks for; which one, and why, is said where there is a choice.
+
+    Raises:
+        ReasonRLError: vLLM is asked for and not installed, or asked for what it cannot do here.
+    """
+    name, why = choose(config.engine, count_parameters(policy.model))
+    if config.engine.name == "auto" and accelerator.is_main_process:
+        console.print(f"engine    {name}: {why}", highlight=False)
+    if name == "huggingface":
+        return huggingface_engine(policy, config.engine.max_batch, accelerator.autocast)
+    if config.engine.tensor_parallel_size > 1 and accelerator.num_processes > 1:
+        raise ReasonRLError(
+            f"engine.tensor_parallel_size {config.engine.tensor_parallel_size} with {accelerator.num_processes} "
+            "training processes: each of them has an engine on its own GPU; set it to 1, or train in one process"
+        )
+    return vllm_engine(config.engine, policy, config.model, longest=longest, own_weights=False)
+
+
+def longest_sequence(
+    problems: ProblemStream | None, held_out: Sequence[Prompted], config: RunConfig, max_tokens: int
+) -> int | None:
+    """Tokens of the longest prompt and response together; None where a stream may bring longer ones."""
+    prompts = [len(one.prompt_ids) for one in held_out]
+    if problems is not None:
+        longest = config.task.max_prompt_tokens if problems.longest_prompt is None else problems.longest_prompt
+        if longest is None:
+            return None
+        prompts.append(longest)
+    return max(prompts) + max_tokens
+
+
+def probe_tolerance(config: RunConfig) -> float:
+    """Nats: what is computed in bfloat16, on either side, differs by 0.04 in the mean (SmolLM2-135M)."""
+    exact = config.model.dtype == "float32" and config.engine.dtype != "bfloat16" and config.precision == "no"
+    return config.engine.probe_tolerance or (1e-3 if exact else 0.15)
+
+
+def resolve_task(config: RunConfig) -> tuple[Task | Mixture, tuple[WeightedVerifier, ...], Sampling]:
+    """The task, its verifiers, and how responses are sampled in training.
+
+    Raises:
+        ReasonRLError: no such task, or a sampling that training cannot account for.
+    """
+    task = tasks.load(config.task.name, config.task.data_files)
+    sampling = to_sampling(task.sampling, config.sampling)
+    if isinstance(config.algorithm, GRPOConfig):
+        if sampling.temperature == 0:
+            raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")
+        if sampling.top_p < 1 or sampling.top_k > 0:
+            raise ReasonRLError(
+                "training samples from the whole distribution, since log-probabilities of a truncated one do not "
+                "match the trained policy's; set sampling.top_p to 1 and sampling.top_k to 0"
+            )
+    return task, resolve(task), sampling
+
+
+def make_folder(config: RunConfig, accelerator: Accelerator) -> Path:
+    """A new folder runs/NAME, or runs/NAME-2, … where earlier runs lie, with the resolved config in it."""
+    name = [""]
+    if accelerator.is_main_process:
+        folder = store.new_folder(Path(config.runs), config.name)
+        run_config.save(config, folder / "config.yaml")
+        name = [str(folder)]
+    if accelerator.num_processes > 1:
+        broadcast_object_list(name)
+    return Path(name[0])
