@@ -1,10 +1,11 @@
 """`reasonrl tasks list`, `reasonrl tasks show NAME` and `reasonrl tasks check NAME`."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 from rich.console import Console
@@ -100,7 +101,8 @@ def check(
 def _progress(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
     """Shows what is being done: a bar or, where there is no terminal, a line at once and then every few seconds."""
     if not console.is_terminal:
-        yield _Lines(console)
+        with _Lines(console) as lines:
+            yield lines
         return
     counted = TextColumn("{task.completed} rows")
     columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
@@ -110,19 +112,36 @@ def _progress(console: Console) -> Iterator[Callable[[str, int, int | None], Non
 
 
 class _Lines:
-    """The progress of a check as plain lines, as a log takes them."""
+    """The progress of a check as plain lines, as a log takes them; also while one long step tells of nothing."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._last = 0.0
+        self._now = ""
+        self._start = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._repeat, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        now = time.monotonic()
-        if done and now - self._last < _PLAIN_EVERY:
-            return
-        self._last = now
         rows = f" {done}{'' if total is None else f' of {total}'} rows" if done else ""
-        self._console.print(f"{what}{rows}", highlight=False, soft_wrap=True, markup=False)
+        self._now = f"{what}{rows}"
+        if not done:
+            self._print(self._now)
+
+    def _repeat(self) -> None:
+        while not self._ended.wait(_PLAIN_EVERY):
+            if self._now:
+                self._print(f"{self._now}, {time.monotonic() - self._start:.0f} s")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _read(name: str, data: list[str] | None) -> "Task | Mixture":

@@ -3,7 +3,7 @@
 import socket
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from typing import Any
@@ -12,10 +12,17 @@ from reasonrl import processes
 from reasonrl.errors import ReasonRLError
 from reasonrl.rollout.messages import Setup, Start
 
+_DIED = "its process died"
 _SHOWN_LINES = 12  # of what the process wrote to standard error
 
 # What vLLM says as it fails to start, and what to do about it.
 _CURES = (
+    (
+        "Unsupported CPU attention configuration: head_dim",
+        "vLLM on a CPU takes heads of 32, 64, 80, 96, 112, 128, 160, 192, 224, 256 or 512 numbers; set "
+        "engine.name=huggingface",
+    ),
+    ("Invalid repository ID or local directory", "model.path must be a hub id or a folder with a config.json"),
     ("KV cache", "raise engine.kv_cache_gib (GPUs: engine.gpu_memory_utilization), or lower engine.max_model_len"),
     ("Available KV cache memory", "raise engine.kv_cache_gib (GPUs: engine.gpu_memory_utilization)"),
     ("No available memory for the cache blocks", "raise engine.kv_cache_gib (GPUs: engine.gpu_memory_utilization)"),
@@ -26,7 +33,17 @@ _CURES = (
 
 
 class EngineLost(Exception):
-    """The process died, hung or broke; the text says which, and shows the end of what it wrote."""
+    """The process died, hung or broke.
+
+    Args:
+        what: which of these, or what vLLM said.
+        wrote: the last lines it wrote to standard error.
+    """
+
+    def __init__(self, what: str, wrote: Sequence[str] = ()) -> None:
+        shown = ["; the end of what it wrote:", *wrote] if wrote else []
+        super().__init__(f"vLLM: {what}" + "\n  ".join(shown))
+        self.what = what
 
 
 class VLLMProcess:
@@ -69,8 +86,7 @@ class VLLMProcess:
             try:
                 (facts,) = self._replies(self._start_deadline)
             except EngineLost as lost:
-                cures = [cure for sign, cure in _CURES if sign.lower() in str(lost).lower()]
-                raise ReasonRLError("\n".join([f"vLLM does not start: {lost}", *cures[:1]])) from None
+                raise ReasonRLError(f"vLLM does not start: {_with_cure(lost)}") from None
             self._max_model_len = facts["max_model_len"]
             self.start_seconds = facts["seconds"]
         return self._max_model_len
@@ -110,7 +126,7 @@ class VLLMProcess:
         except (TimeoutError, BlockingIOError):
             raise self._lost(f"no sign of life for {deadline:g} s") from None
         except (EOFError, OSError):
-            raise self._lost("its process died") from None
+            raise self._lost(_DIED) from None
 
     def kill(self) -> None:
         """Kill the process and all that it started. Safe to call twice."""
@@ -122,13 +138,22 @@ class VLLMProcess:
 
     def _lost(self, what: str) -> EngineLost:
         if not self.alive:
-            return EngineLost("vLLM: its process has been killed")
+            return EngineLost("its process has been killed")
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
         self.kill()
-        if self._process.returncode is not None:
+        if what == _DIED and self._process.returncode is not None:  # else it is we who ended it
             what += f" (exit code {self._process.returncode})"
-        return EngineLost("\n  ".join([f"vLLM: {what}; the end of what it wrote:", *lines]))
+        return EngineLost(what, lines)
+
+
+def _with_cure(lost: EngineLost) -> str:
+    """What vLLM said and what to do about it; where that is not known, all that it wrote last."""
+    for text in (lost.what, str(lost)):
+        for sign, cure in _CURES:
+            if sign.lower() in text.lower():
+                return f"{lost.what}\n{cure}"
+    return str(lost)
 
 
 def _set_deadline(channel: Connection, seconds: float) -> None:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from reasonrl.processes import die_with
-from reasonrl.rollout.messages import Finished, Load, Sample, Setup, SharedTensor, Sleep, Start
+from reasonrl.rollout.engine import Sampling
+from reasonrl.rollout.messages import Finished, Group, Load, Sample, Setup, SharedTensor, Sleep, Start
 
 _SIGN_OF_LIFE = 1.0  # seconds
 
@@ -64,11 +65,17 @@ class Worker:
         imported = time.monotonic()
         self._llm = LLM(**setup.arguments())
         self._engine = self._llm.llm_engine
+        self._warm_up()
         self._seconds = {"import": imported - started, "engine": time.monotonic() - imported}
 
     def facts(self) -> dict[str, Any]:
         """What the parent should know of the engine: its longest sequence, and how long the parts of its start took."""
         return {"max_model_len": self._llm.model_config.max_model_len, "seconds": self._seconds}
+
+    def _warm_up(self) -> None:
+        """One token, thrown away: the first is slow, and on a CPU only then does vLLM refuse a size of heads."""
+        for _ in self._sample(Sample((Group((0,), 1, 0),), Sampling(temperature=0, max_tokens=1), ())):
+            pass
 
     def answer(self, message: Any) -> Iterator[tuple[Any, ...]]:
         """The replies to a message; the last one says that it is done."""

@@ -1,8 +1,8 @@
 """A task YAML as typed records: data, prompt, reference, verifiers with weights, sampling; or a mixture of tasks."""
 
-import re
 from typing import Annotated, Any, Self
 
+import regex as regex_library  # what searches: it takes a time limit
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from reasonrl.datafiles import DatasetConfig
@@ -116,8 +116,8 @@ class ReferenceConfig(Record):
     def _compiles(cls, regex: str | None) -> str | None:
         if regex is not None:
             try:
-                groups = re.compile(regex).groups
-            except re.error as error:
+                groups = regex_library.compile(regex).groups
+            except regex_library.error as error:
                 raise ValueError(f"not a regular expression: {error}") from None
             if groups != 1:
                 raise ValueError(f"the regex needs exactly one group, the reference; it has {groups}")

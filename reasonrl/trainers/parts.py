@@ -77,7 +77,9 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
         )
         sources = training_sources(task, listed, make, verifiers, config.seed, console)
         problems = ProblemStream(sources, config.algorithm.problems_per_step, rank, world)
-        if not any(part.streams for part, _ in task.parts):  # what a stream brings is judged as it comes
+        if any(part.streams for part, _ in task.parts):  # what a stream brings is judged as it comes
+            problems.of_step(1)  # a fault of every row shows now
+        else:
             steps = range(1, config.algorithm.steps + 1)
             drawn = {one.problem.id: one.problem for step in steps for one in problems.of_step(step)[0]}
             audit(scorer, list(drawn.values()), task.path)

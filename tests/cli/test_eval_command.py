@@ -132,7 +132,7 @@ def test_a_mixture_is_broken_down_by_task_and_its_json_goes_where_it_can_be_pipe
         "name: sums\nmixture: [{task: debug}, {task: arithmetic}]\nsampling: {max_tokens: 9}"
     )
     result = call(
-        "eval", "mix.yaml", "--model", model, "-n", "2", "-k", "2,1", "--rows", "3", "--json", "-", cwd=tmp_path
+        "eval", "mix.yaml", "--model", model, "-n", "2", "-k", "2,1", "--rows", "6", "--json", "-", cwd=tmp_path
     )
     assert result.returncode == 0, result.stderr
     data = json.loads(result.stdout)

@@ -3,6 +3,7 @@
 The vLLM engine is started twice for the whole file, and once more after an iteration that nobody finished.
 """
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -89,6 +90,7 @@ def agrees_with_trainer(policy: Policy, rollouts: Sequence[Rollout], temperature
 def test_logprobs_are_the_trainers_before_and_after_a_sync(case: Case, temperature: float) -> None:
     """The prompts are the same each time, so that blocks cached with the weights of before would be found."""
     sampling, seen = Sampling(temperature=temperature, max_tokens=48), []
+    original = copy.deepcopy(case.policy.model.state_dict())
     for version in (7, 8):
         sync(case.engine, case.policy, version)
         rollouts = sampled(case, sampling)
@@ -97,6 +99,7 @@ def test_logprobs_are_the_trainers_before_and_after_a_sync(case: Case, temperatu
         seen.append(ids_of(rollouts))
         perturb(case.policy, version)
     assert seen[0] != seen[1]
+    case.policy.model.load_state_dict(original)
     sync(case.engine, case.policy)
 
 
@@ -174,7 +177,7 @@ def test_stop_texts_cut_the_text_and_keep_the_ids(case: Case) -> None:
             assert (rollout.text, rollout.finish_reason) == (whole, free[key].finish_reason)
         else:
             assert (rollout.text, rollout.finish_reason) == (whole[:at], "stop")
-            assert case.policy.tokenizer.decode(rollout.response_ids).endswith(stop)
+            assert case.policy.tokenizer.decode(rollout.response_ids, skip_special_tokens=True).endswith(stop)
         endings.add((at is None, rollout.finish_reason))
     assert endings == {(True, "stop"), (True, "length"), (False, "stop")}
     agrees_with_trainer(case.policy, list(stopped.values()), 1.4)
