@@ -1,8 +1,6 @@
 """What tests of the vLLM engine share: small models that vLLM takes, engines around them, and their processes."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any

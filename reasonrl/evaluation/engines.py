@@ -16,6 +16,7 @@ from reasonrl.rollout.engine import Engine
 from reasonrl.rollout.huggingface import HuggingFaceEngine
 from reasonrl.rollout.messages import Setup
 from reasonrl.rollout.vllm import VLLMEngine
+from reasonrl.rollout.vllm_process import require_vllm
 
 TOY = 30_000_000  # parameters; below, the model itself samples as fast as vLLM, and starts 20 seconds earlier
 _BLOCK = 32  # tokens
@@ -59,7 +60,11 @@ def vllm_engine(
         model: where its config lies; a tiny one is written to a temporary folder.
         longest: tokens of the longest prompt and response together; None if that is not known.
         own_weights: sample from the weights that lie there; else a sync brings them.
+
+    Raises:
+        ReasonRLError: vLLM is not installed.
     """
+    require_vllm()  # before anything is written
     folder = None
     path = model.path
     if path is None:

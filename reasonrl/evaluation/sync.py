@@ -15,7 +15,7 @@ from reasonrl.rollout.engine import Engine, Request, Sampling
 from reasonrl.types import Rollout
 
 PROBE_PROMPTS = 2
-PROBE_TOKENS = 16  # of each response
+PROBE_TOKENS = 16  # of each response, at most
 
 
 class WeightSync:
@@ -27,6 +27,7 @@ class WeightSync:
         probe: problems whose prompts the probe samples from.
         every: syncs between two probes.
         tolerance: most the log-probabilities may differ in the mean, in nats.
+        max_tokens: of a response in the run; prompt and response of the probe fit where those of the run do.
         logits_chunk: see `models.logprobs`.
         autocast: makes the context of mixed precision, as the trainer uses it.
     """
@@ -39,6 +40,7 @@ class WeightSync:
         *,
         every: int,
         tolerance: float,
+        max_tokens: int,
         logits_chunk: int,
         autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
@@ -47,6 +49,7 @@ class WeightSync:
         self._probe = list(probe[:PROBE_PROMPTS])
         self._every = every
         self._tolerance = tolerance
+        self._sampling = Sampling(max_tokens=min(PROBE_TOKENS, max_tokens))
         self._logits_chunk = logits_chunk
         self._autocast = autocast
         self._syncs = 0
@@ -72,7 +75,7 @@ class WeightSync:
             ReasonRLError: it is beyond the tolerance; shows the token where they differ most.
         """
         requests = [Request(p.problem.id, p.prompt_ids, (at,)) for at, p in enumerate(self._probe)]
-        rollouts = list(self._engine.sample(requests, Sampling(max_tokens=PROBE_TOKENS)))
+        rollouts = list(self._engine.sample(requests, self._sampling))
         differences = [self._differences(rollout) for rollout in rollouts]
         mean = torch.cat(differences).mean().item()
         if not mean <= self._tolerance:  # NaN is no agreement either

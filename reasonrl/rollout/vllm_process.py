@@ -32,6 +32,15 @@ _CURES = (
 )
 
 
+def require_vllm() -> None:
+    """Raise a ReasonRLError if vLLM is not installed."""
+    if find_spec("vllm") is None:
+        raise ReasonRLError(
+            "engine.name is vllm, which is not installed: pip install 'reasonrl[vllm]' (on a CPU: "
+            "docs/guides/vllm.md), or set engine.name=huggingface"
+        )
+
+
 class EngineLost(Exception):
     """The process died, hung or broke.
 
@@ -61,11 +70,7 @@ class VLLMProcess:
     """
 
     def __init__(self, setup: Setup, environment: Mapping[str, str], start_deadline: float) -> None:
-        if find_spec("vllm") is None:
-            raise ReasonRLError(
-                "engine.name is vllm, which is not installed: pip install 'reasonrl[vllm]' (on a CPU: "
-                "docs/guides/vllm.md), or set engine.name=huggingface"
-            )
+        require_vllm()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in `kill`
         self._process, ours = processes.start("reasonrl.rollout.vllm_worker", environment, self._errors)
         self._channel = Connection(ours.detach())

@@ -94,6 +94,7 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
         prompted,
         every=config.engine.probe_every,
         tolerance=probe_tolerance(config),
+        max_tokens=sampling.max_tokens,
         logits_chunk=config.model.logits_chunk,
         autocast=accelerator.autocast,
     )

@@ -1,0 +1,247 @@
+"""vLLM's process killed, stopped, or never started: the step goes on or ends in words, and nothing is left behind."""
+
+import gc
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import torch
+from scoring_processes import alive, until
+from small_engines import by_key, ids_of
+from vllm_engines import needs_vllm, policy_of, sync, vllm_of, workers_of
+
+from reasonrl import ReasonRLError
+from reasonrl.models.load import checkpoint_weights
+from reasonrl.rollout import vllm_process
+from reasonrl.rollout.engine import Request, Sampling
+from reasonrl.rollout.shared_weights import SharedWeights
+from reasonrl.rollout.vllm import VLLMEngine
+from reasonrl.types import Rollout
+
+DEADLINE = 6.0  # seconds without a sign of life
+SAMPLING = Sampling(max_tokens=400)
+REQUESTS = [Request(f"p{i}", (3 + i, 4, 5) * 20, tuple(range(100 * i, 100 * i + 8))) for i in range(3)]
+
+
+# --- lost and found --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[VLLMEngine]:
+    policy = policy_of()
+    engine = vllm_of(policy, deadline=DEADLINE)
+    try:
+        sync(engine, policy)
+        yield engine
+    finally:
+        engine.close()
+
+
+@dataclass
+class Arrivals:
+    """The responses of a step, and when the last of them came."""
+
+    rollouts: list[Rollout] = field(default_factory=list)
+    last: float = 0.0
+
+    def gather(self, engine: VLLMEngine, disturb: dict[int, signal.Signals]) -> None:
+        """Sample, while the worker gets a signal after so many responses."""
+        signalled: set[int] = set()
+        for rollout in engine.sample(REQUESTS, SAMPLING):
+            self.rollouts.append(rollout)
+            self.last = time.monotonic()
+            if len(self.rollouts) in disturb:
+                (worker,) = workers_of(os.getpid()) - signalled
+                os.kill(worker, disturb[len(self.rollouts)])
+                signalled.add(worker)
+
+
+@needs_vllm
+def test_a_killed_worker_is_started_again_and_the_step_completed(
+    engine: VLLMEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    undisturbed = ids_of(by_key(engine.sample(REQUESTS, SAMPLING)))
+    (worker,) = workers_of(os.getpid())
+    arrived = Arrivals()
+    with caplog.at_level(logging.WARNING):
+        arrived.gather(engine, {2: signal.SIGKILL})
+    assert len(arrived.rollouts) == len(undisturbed)  # none twice
+    assert ids_of(by_key(iter(arrived.rollouts))) == undisturbed
+    assert {rollout.version for rollout in arrived.rollouts} == {1}
+    assert "its process died (exit code -9)" in caplog.text
+    assert caplog.text.count("starting it once more") == 1
+    assert not alive(worker)
+    assert len(workers_of(os.getpid())) == 1
+
+
+@needs_vllm
+def test_a_worker_lost_twice_in_a_step_is_an_error(engine: VLLMEngine, caplog: pytest.LogCaptureFixture) -> None:
+    """First it hangs, which the deadline finds out, then it is killed, which is seen at once."""
+    (hung,) = workers_of(os.getpid())
+    arrived, again = Arrivals(), r"lost twice in one step, the second time: vLLM: its process died \(exit code -9\)"
+    with caplog.at_level(logging.WARNING), pytest.raises(ReasonRLError, match=again):
+        arrived.gather(engine, {2: signal.SIGSTOP, 4: signal.SIGKILL})
+    assert time.monotonic() - arrived.last < 5, "the second loss was noticed late"
+    assert "no sign of life for 6 s" in caplog.text
+    assert caplog.text.count("starting it once more") == 1
+    assert not alive(hung)
+    assert workers_of(os.getpid()) == set()
+
+
+# --- never started ---------------------------------------------------------------------------------------------------
+
+# Blocks of 2 GiB for one sequence, where 1 GiB is given.
+LONG = {"num_attention_heads": 8, "head_dim": 256, "max_position_embeddings": 65536}
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, VLLMEngine]]:
+    """Engines that cannot start, all trying at the same time."""
+    engines = {
+        "KV cache": vllm_of(policy_of(**LONG), longest=65536),
+        "heads": vllm_of(policy_of(num_attention_heads=4)),
+    }
+    nowhere = replace(engines["heads"].setup, model=str(tmp_path_factory.mktemp("nothing")))
+    engines["folder"] = VLLMEngine(nowhere, None, eos_ids=(1,), environment={}, start_deadline=170)
+    try:
+        yield engines
+    finally:
+        for engine in engines.values():
+            engine.close()
+
+
+@needs_vllm
+@pytest.mark.parametrize(
+    ("fault", "said", "cure"),
+    [
+        ("KV cache", "2.0 GiB KV cache is needed", "raise engine.kv_cache_gib"),
+        ("folder", "Invalid repository ID or local directory", "model.path must be a hub id or a folder with a config"),
+        ("heads", "head_dim=16", "takes heads of 32, 64,"),
+    ],
+)
+def test_what_keeps_vllm_from_starting_is_said_with_its_cure(
+    failing: dict[str, VLLMEngine], fault: str, said: str, cure: str
+) -> None:
+    with pytest.raises(ReasonRLError, match="vLLM does not start: ") as raised:
+        failing[fault].wait()
+    message = str(raised.value)
+    assert said in message
+    assert cure in message.splitlines()[-1]
+    assert 'File "' not in message  # no traceback
+
+
+@needs_vllm
+def test_a_start_has_a_deadline() -> None:
+    engine, started = vllm_of(policy_of(), start_deadline=0.5), time.monotonic()
+    with pytest.raises(ReasonRLError, match=r"vLLM does not start: vLLM: no sign of life for 0\.5 s"):
+        engine.wait()
+    assert time.monotonic() - started < 5
+    assert workers_of(os.getpid()) == set()
+    engine.close()
+
+
+def test_vllm_that_is_not_installed_is_an_error_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_process, "find_spec", lambda name: None)
+    with pytest.raises(ReasonRLError, match=r"pip install 'reasonrl\[vllm\]'.* or set engine\.name=huggingface"):
+        vllm_of(policy_of())
+    gc.collect()  # a temporary folder left behind would say so now
+
+
+# --- nothing is left, nothing is touched -----------------------------------------------------------------------------
+
+
+def opened() -> list[str]:
+    """What this process has open."""
+    return sorted(os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink())
+
+
+@needs_vllm
+def test_the_trainer_notices_nothing_of_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its generator nor its threads; and after it no process, no memory, and no file."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    policy = policy_of()
+    before, state, threads = len(opened()), torch.get_rng_state(), torch.get_num_threads()
+    engine, weights = vllm_of(policy), SharedWeights(torch.float32)
+    weights.write(checkpoint_weights(policy.model))
+    (worker,) = workers_of(os.getpid())
+    assert list(tmp_path.glob("reasonrl-model-*/config.json"))
+    assert any("memfd:reasonrl-weights" in one for one in opened())
+    for one in (engine, weights, engine, weights):
+        one.close()
+    assert len(opened()) == before
+    assert not alive(worker)
+    assert list(tmp_path.iterdir()) == []
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+
+
+PARENT = """
+import sys
+from vllm_engines import policy_of, sync, vllm_of
+from reasonrl.rollout.engine import Request, Sampling
+
+policy = policy_of()
+engine = vllm_of(policy)
+print("begun", flush=True)
+if sys.argv[1] == "raise":
+    raise RuntimeError("on purpose")
+sync(engine, policy)
+while True:
+    for rollout in engine.sample([Request("p", (3, 4, 5), tuple(range(8)))], Sampling(max_tokens=400)):
+        print("samples", flush=True)
+"""
+
+
+# How a parent ends: the line after which it gets a signal, and the signal.
+ENDS = {"raise": ("begun", None), "kill": ("begun", signal.SIGKILL), "interrupt": ("samples", signal.SIGINT)}
+
+
+@pytest.fixture(scope="module")
+def parents() -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Programs with an engine, one for each end, all at the same time."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with ExitStack() as stack:
+        started = {
+            end: stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", PARENT, end],
+                    env=environment,
+                    text=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            )
+            for end in ENDS
+        }
+        for parent in started.values():
+            stack.callback(parent.kill)
+        yield started
+
+
+@needs_vllm
+@pytest.mark.parametrize("end", list(ENDS))
+def test_no_worker_outlives_its_parent(parents: dict[str, subprocess.Popen[str]], end: str) -> None:
+    parent, (line, sent) = parents[end], ENDS[end]
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "begun\n"
+    workers = workers_of(parent.pid)
+    if line != "begun":
+        assert parent.stdout.readline() == f"{line}\n"
+    if sent is not None:
+        assert len(workers) == 1
+        parent.send_signal(sent)
+    _, errors = parent.communicate(timeout=30)
+    assert parent.returncode != 0
+    assert {"raise": "on purpose", "kill": "", "interrupt": "KeyboardInterrupt"}[end] in errors
+    until(lambda: not any(alive(worker) for worker in workers))
+    assert workers_of(parent.pid) == set()
