@@ -13,8 +13,8 @@ from rich.console import Console
 from torch import Tensor
 
 from reasonrl.config import GRPOConfig, ModelConfig, OptimizerConfig, TinyModelConfig
-from reasonrl.evaluation.evaluate import Judged
 from reasonrl.evaluation.engines import huggingface_engine
+from reasonrl.evaluation.evaluate import Judged
 from reasonrl.models.load import Policy, load_policy
 from reasonrl.plugins import VerifierSource
 from reasonrl.rollout.engine import Engine, Sampling

@@ -9,9 +9,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -53,15 +53,16 @@ class Arrivals:
     rollouts: list[Rollout] = field(default_factory=list)
     last: float = 0.0
 
-    def gather(self, engine: VLLMEngine, disturb: dict[int, signal.Signals]) -> None:
-        """Sample, while the worker gets a signal after so many responses."""
+    def gather(self, engine: VLLMEngine, *signals: signal.Signals) -> None:
+        """Sample; the first worker gets the first signal after its second response, the next one the next, …"""
         signalled: set[int] = set()
         for rollout in engine.sample(REQUESTS, SAMPLING):
             self.rollouts.append(rollout)
             self.last = time.monotonic()
-            if len(self.rollouts) in disturb:
-                (worker,) = workers_of(os.getpid()) - signalled
-                os.kill(worker, disturb[len(self.rollouts)])
+            untouched = workers_of(os.getpid()) - signalled
+            if len(self.rollouts) >= 2 and untouched and len(signalled) < len(signals):
+                (worker,) = untouched
+                os.kill(worker, signals[len(signalled)])
                 signalled.add(worker)
 
 
@@ -73,7 +74,7 @@ def test_a_killed_worker_is_started_again_and_the_step_completed(
     (worker,) = workers_of(os.getpid())
     arrived = Arrivals()
     with caplog.at_level(logging.WARNING):
-        arrived.gather(engine, {2: signal.SIGKILL})
+        arrived.gather(engine, signal.SIGKILL)
     assert len(arrived.rollouts) == len(undisturbed)  # none twice
     assert ids_of(by_key(iter(arrived.rollouts))) == undisturbed
     assert {rollout.version for rollout in arrived.rollouts} == {1}
@@ -89,7 +90,7 @@ def test_a_worker_lost_twice_in_a_step_is_an_error(engine: VLLMEngine, caplog: p
     (hung,) = workers_of(os.getpid())
     arrived, again = Arrivals(), r"lost twice in one step, the second time: vLLM: its process died \(exit code -9\)"
     with caplog.at_level(logging.WARNING), pytest.raises(ReasonRLError, match=again):
-        arrived.gather(engine, {2: signal.SIGSTOP, 4: signal.SIGKILL})
+        arrived.gather(engine, signal.SIGSTOP, signal.SIGKILL)
     assert time.monotonic() - arrived.last < 5, "the second loss was noticed late"
     assert "no sign of life for 6 s" in caplog.text
     assert caplog.text.count("starting it once more") == 1
@@ -100,7 +101,7 @@ def test_a_worker_lost_twice_in_a_step_is_an_error(engine: VLLMEngine, caplog: p
 # --- never started ---------------------------------------------------------------------------------------------------
 
 # Blocks of 2 GiB for one sequence, where 1 GiB is given.
-LONG = {"num_attention_heads": 8, "head_dim": 256, "max_position_embeddings": 65536}
+LONG: dict[str, Any] = {"num_attention_heads": 8, "head_dim": 256, "max_position_embeddings": 65536}
 
 
 @pytest.fixture(scope="module")
@@ -184,64 +185,44 @@ def test_the_trainer_notices_nothing_of_an_engine(tmp_path: Path, monkeypatch: p
     assert torch.get_num_threads() == threads
 
 
+# It imports little, so that it is there soon, and needs no model: vLLM itself takes seconds to be imported.
 PARENT = """
 import sys
-from vllm_engines import policy_of, sync, vllm_of
-from reasonrl.rollout.engine import Request, Sampling
+from reasonrl.rollout.messages import Setup
+from reasonrl.rollout.vllm import VLLMEngine
 
-policy = policy_of()
-engine = vllm_of(policy)
+setup = Setup("nowhere", None, True, "float32", 64, 8, 1, 0.4, False, True)
+engine = VLLMEngine(setup, None, eos_ids=(1,), environment={})
 print("begun", flush=True)
 if sys.argv[1] == "raise":
     raise RuntimeError("on purpose")
-sync(engine, policy)
-while True:
-    for rollout in engine.sample([Request("p", (3, 4, 5), tuple(range(8)))], Sampling(max_tokens=400)):
-        print("samples", flush=True)
+engine.wait()
 """
 
 
-# How a parent ends: the line after which it gets a signal, and the signal.
-ENDS = {"raise": ("begun", None), "kill": ("begun", signal.SIGKILL), "interrupt": ("samples", signal.SIGINT)}
-
-
-@pytest.fixture(scope="module")
-def parents() -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """Programs with an engine, one for each end, all at the same time."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with ExitStack() as stack:
-        started = {
-            end: stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-c", PARENT, end],
-                    env=environment,
-                    text=True,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
-                )
-            )
-            for end in ENDS
-        }
-        for parent in started.values():
-            stack.callback(parent.kill)
-        yield started
-
-
 @needs_vllm
-@pytest.mark.parametrize("end", list(ENDS))
-def test_no_worker_outlives_its_parent(parents: dict[str, subprocess.Popen[str]], end: str) -> None:
-    parent, (line, sent) = parents[end], ENDS[end]
-    assert parent.stdout is not None
-    assert parent.stdout.readline() == "begun\n"
-    workers = workers_of(parent.pid)
-    if line != "begun":
-        assert parent.stdout.readline() == f"{line}\n"
-    if sent is not None:
-        assert len(workers) == 1
-        parent.send_signal(sent)
-    _, errors = parent.communicate(timeout=30)
+@pytest.mark.parametrize(
+    ("end", "sent", "written"),
+    [
+        ("raise", None, "RuntimeError: on purpose"),
+        ("interrupt", signal.SIGINT, "KeyboardInterrupt"),
+        ("kill", signal.SIGKILL, ""),
+    ],
+)
+def test_no_worker_outlives_its_parent(end: str, sent: signal.Signals | None, written: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", PARENT, end]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "begun\n"
+        workers = workers_of(parent.pid)
+        if sent is not None:
+            assert len(workers) == 1
+            parent.send_signal(sent)
+        _, errors = parent.communicate(timeout=60)
     assert parent.returncode != 0
-    assert {"raise": "on purpose", "kill": "", "interrupt": "KeyboardInterrupt"}[end] in errors
+    assert written in errors
     until(lambda: not any(alive(worker) for worker in workers))
     assert workers_of(parent.pid) == set()
