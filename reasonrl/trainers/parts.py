@@ -114,7 +114,7 @@ def make_engine(
     """
     name, why = choose(config.engine, count_parameters(policy.model))
     if config.engine.name == "auto" and accelerator.is_main_process:
-        console.print(f"engine    {name}: {why}", highlight=False)
+        console.print(f"engine    {name}: {why}", highlight=False, soft_wrap=True)
     if name == "huggingface":
         return huggingface_engine(policy, config.engine.max_batch, accelerator.autocast)
     if config.engine.tensor_parallel_size > 1 and accelerator.num_processes > 1:
