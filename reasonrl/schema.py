@@ -11,6 +11,7 @@ from pydantic_core import core_schema
 
 from reasonrl.config import RunConfig
 from reasonrl.tasks import MixtureConfig, TaskConfig
+from reasonrl.yamlfile import Record
 
 Kind = Literal["run", "task"]
 
@@ -89,13 +90,16 @@ class _Described(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         made = super().model_schema(schema)
-        summary, _, attributes = inspect.cleandoc(schema["cls"].__doc__ or "").partition("\n\nAttributes:\n")
-        if summary:
-            made["description"] = " ".join(summary.split())
-        for names, text in _ENTRY.findall(attributes):
-            meaning = " ".join(text.split())
-            for name in names.split(", "):
-                if name in made["properties"]:
-                    about = f"{names}: {meaning}" if "," in names else meaning
-                    made["properties"][name].setdefault("description", about)
+        for cls in schema["cls"].__mro__:  # a record describes what it adds; its bases describe the rest
+            if not issubclass(cls, Record) or cls is Record:
+                continue
+            summary, _, attributes = inspect.cleandoc(cls.__doc__ or "").partition("\n\nAttributes:\n")
+            if summary and cls is schema["cls"]:
+                made["description"] = " ".join(summary.split())
+            for names, text in _ENTRY.findall(attributes):
+                meaning = " ".join(text.split())
+                for name in names.split(", "):
+                    if name in made["properties"]:
+                        about = f"{names}: {meaning}" if "," in names else meaning
+                        made["properties"][name].setdefault("description", about)
         return made

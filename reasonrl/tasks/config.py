@@ -172,13 +172,27 @@ class SamplingConfig(Record):
         return stop
 
 
-class TaskConfig(Record):
-    """A task YAML.
+class Described(Record):
+    """What a YAML says of itself.
 
     Attributes:
         name: how a mixture, a report and a rollout refer to it.
         description, license, citation, version: of the task and its data.
         caveats: what one must know before trusting a figure: wrong references, leaks, contested texts.
+    """
+
+    name: Name
+    description: str = ""
+    version: str = "1"
+    license: str = ""
+    citation: str = ""
+    caveats: str = ""
+
+
+class TaskConfig(Described):
+    """A task YAML.
+
+    Attributes:
         dataset: where the rows are; or `generator`, which makes them.
         columns: new column name: column of the data, `a.b.0` for a nested one.
         id: a column whose value names each problem; by default the split and the row number do.
@@ -192,12 +206,6 @@ class TaskConfig(Record):
 
     model_config = ConfigDict(json_schema_extra=one_of("dataset", "generator"))
 
-    name: Name
-    description: str = ""
-    version: str = "1"
-    license: str = ""
-    citation: str = ""
-    caveats: str = ""
     dataset: DatasetConfig | None = None
     generator: GeneratorConfig | None = None
     columns: dict[str, str] = Field({})
@@ -247,7 +255,7 @@ class PartConfig(Record):
     data_files: dict[Split, str | tuple[str, ...]] = Field({})
 
 
-class MixtureConfig(Record):
+class MixtureConfig(Described):
     """The YAML of a mixture: training problems of several tasks by weight, held-out problems of all of them.
 
     Attributes:
@@ -255,11 +263,5 @@ class MixtureConfig(Record):
         sampling: of all of them alike; each task's own is not used.
     """
 
-    name: Name
-    description: str = ""
-    version: str = "1"
-    license: str = ""
-    citation: str = ""
-    caveats: str = ""
     mixture: tuple[PartConfig, ...] = Field(min_length=1)
     sampling: SamplingConfig = SamplingConfig()
