@@ -3,9 +3,13 @@
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
+
+# what a row has of each of its response tokens, and a batch as (B, T)
+PER_TOKEN = ("sampler_logprobs", "old_logprobs", "ref_logprobs", "values", "returns", "advantages")
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,8 @@ class Row:
         sampler_logprobs: μ, log-probabilities of the response ids as their sampler computed them, one per id.
         old_logprobs: π_old, what the ratio is taken against: μ, or the trainer's own where it corrects for the sampler.
         ref_logprobs: the same under the reference model; empty where there is none.
-        advantage: the response's advantage, put on each of its tokens.
+        values, returns: of a critic: V of each response token as it was when sampled, and what it is to become.
+        advantages: one per response token; empty before they are known.
         group: rows of one group have the same prompt and the same number here.
     """
 
@@ -26,13 +31,15 @@ class Row:
     sampler_logprobs: tuple[float, ...] = ()
     old_logprobs: tuple[float, ...] = ()
     ref_logprobs: tuple[float, ...] = ()
-    advantage: float = 0.0
+    values: tuple[float, ...] = ()
+    returns: tuple[float, ...] = ()
+    advantages: tuple[float, ...] = ()
     group: int = 0
 
     def __post_init__(self) -> None:
         if not self.prompt_ids or not self.response_ids:
             raise ValueError("a row needs at least one prompt token and one response token")
-        for name in ("sampler_logprobs", "old_logprobs", "ref_logprobs"):
+        for name in PER_TOKEN:
             values = getattr(self, name)
             if values and len(values) != len(self.response_ids):
                 raise ValueError(f"{len(values)} {name} for {len(self.response_ids)} response tokens")
@@ -46,8 +53,8 @@ class Batch:
         prompt_ids, prompt_mask: (Q, S), padded on the left.
         prompt_index: (B,), the prompt of each response.
         response_ids, response_mask: (B, T), padded on the right.
-        sampler_logprobs, old_logprobs, ref_logprobs: (B, T), NaN behind the mask and where there are none.
-        advantages: (B,).
+        sampler_logprobs, old_logprobs, ref_logprobs, values, returns, advantages: (B, T), NaN behind the mask and where
+            there are none.
     """
 
     prompt_ids: Tensor
@@ -58,6 +65,8 @@ class Batch:
     sampler_logprobs: Tensor
     old_logprobs: Tensor
     ref_logprobs: Tensor
+    values: Tensor
+    returns: Tensor
     advantages: Tensor
 
     def to(self, device: torch.device) -> "Batch":
@@ -92,10 +101,10 @@ def collate(rows: Sequence[Row], pad_id: int) -> Batch:
         prompt_index=torch.tensor([groups[row.group] for row in rows]),
         response_ids=response_ids,
         response_mask=(torch.arange(width)[None] < lengths[:, None]).long(),
-        sampler_logprobs=_pad([row.sampler_logprobs for row in rows], float("nan"), False, torch.float32, width),
-        old_logprobs=_pad([row.old_logprobs for row in rows], float("nan"), False, torch.float32, width),
-        ref_logprobs=_pad([row.ref_logprobs for row in rows], float("nan"), False, torch.float32, width),
-        advantages=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
+        **{
+            name: _pad([getattr(row, name) for row in rows], float("nan"), False, torch.float32, width)
+            for name in PER_TOKEN
+        },
     )
 
 
@@ -150,17 +159,17 @@ def _tokens(rows: Sequence[Row], share_prompt: bool) -> int:
     return prompts * max(len(r.prompt_ids) for r in rows) + len(rows) * max(len(r.response_ids) for r in rows)
 
 
-def minibatch_positions(groups: int, minibatches: int, seed: str) -> list[frozenset[int]]:
-    """Shuffle the positions of a step's groups and cut them into minibatches of equal size.
+def minibatch_groups(groups: Iterable[int], minibatches: int, seed: str) -> list[frozenset[int]]:
+    """Shuffle the groups of a step and cut them into minibatches of equal size, give or take one.
 
-    Positions are those of the global batch, so every process draws the same cut whatever groups it holds.
+    They are those of the global batch, so every process draws the same cut whatever groups it holds.
 
     Raises:
-        ValueError: the groups do not divide by the minibatches.
+        ValueError: fewer than one minibatch is asked for.
     """
-    if minibatches < 1 or groups % minibatches:
-        raise ValueError(f"{groups} groups do not divide into {minibatches} minibatches of equal size")
-    order = list(range(groups))
+    if minibatches < 1:
+        raise ValueError(f"{minibatches} minibatches; a step has at least one")
+    order = sorted(groups)
     random.Random(seed).shuffle(order)
-    size = groups // minibatches
-    return [frozenset(order[start : start + size]) for start in range(0, groups, size)]
+    ends = [len(order) * part // minibatches for part in range(minibatches + 1)]
+    return [frozenset(order[start:end]) for start, end in pairwise(ends)]

@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from small_runs import NO_CLIPPING, grpo_run, judged, kept_gradients, relative_difference
+from small_runs import GRPO, NO_CLIPPING, grpo_run, judged, kept_gradients, relative_difference, update, with_advantages
 from torch import Tensor
 
 from reasonrl.config import GRPOConfig
 from reasonrl.evaluation.evaluate import Judged
 from reasonrl.models.load import Policy
-from reasonrl.trainers.grpo import GRPO, update, with_advantages, with_old_logprobs
-from reasonrl.trainers.metrics import Sample, TokenStats
+from reasonrl.trainers.metrics import TokenStats
+from reasonrl.trainers.policy import with_old_logprobs
+from reasonrl.trainers.sample import Sample
 
 MAX_TOKENS, TEMPERATURE, CLIP_LOW, CLIP_HIGH = 8, 0.9, 0.1, 0.25
 REWARDS: tuple[tuple[float | None, ...], ...] = (
@@ -124,7 +125,7 @@ def plain_update(
 
 def samples_of(policy: Policy, reference: Any, responses: Sequence[Judged], wanted: GRPOConfig) -> list[Sample]:
     run = run_of(policy, reference, wanted)
-    return with_old_logprobs(run, with_advantages(run, responses, range(len(REWARDS))))
+    return with_old_logprobs(run, with_advantages(run, responses, range(len(REWARDS))), on_policy=wanted.on_policy)
 
 
 def run_of(policy: Policy, reference: Any, wanted: GRPOConfig, **parts: Any) -> GRPO:

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,22 @@ from accelerate.state import AcceleratorState
 from rich.console import Console
 from torch import Tensor
 
-from reasonrl.config import GRPOConfig, ModelConfig, OptimizerConfig, TinyModelConfig
+from reasonrl.config import CriticFreeConfig, ModelConfig, OptimizerConfig, TinyModelConfig
 from reasonrl.evaluation.engines import huggingface_engine
 from reasonrl.evaluation.evaluate import Judged
 from reasonrl.models.load import Policy, load_policy
 from reasonrl.plugins import VerifierSource
 from reasonrl.rollout.engine import Engine, Sampling
 from reasonrl.scoring import Scored, WeightedVerifier
-from reasonrl.trainers.grpo import GRPO
-from reasonrl.trainers.session import Session
+from reasonrl.trainers.coefficients import Coefficient
+from reasonrl.trainers.experience import samples_of, with_group_advantages
+from reasonrl.trainers.grpo import loss
+from reasonrl.trainers.metrics import TokenStats
+from reasonrl.trainers.objective import Objective, objective_of
+from reasonrl.trainers.policy import PolicyRun
+from reasonrl.trainers.sample import Sample
+from reasonrl.trainers.session import Session, Update
+from reasonrl.trainers.updates import update_once
 from reasonrl.types import FinishReason, Problem, Response, Rollout
 from reasonrl.verifier import Verdict, Verifier, VerifierOptions
 
@@ -94,16 +102,19 @@ def judged(
     return Judged(Problem(f"p{position}", "", None), rollout, Scored((RULE,), (verdict,), reward, correct))
 
 
+GRPO = PolicyRun[CriticFreeConfig]
+
+
 def grpo_run(
-    config: GRPOConfig, policy: Policy, *, reference: Any = None, max_tokens: int = 8, temperature: float = 1.0,
+    config: CriticFreeConfig, policy: Policy, *, reference: Any = None, max_tokens: int = 8, temperature: float = 1.0,
     session: Session | None = None, **parts: Any,
 ) -> GRPO:  # fmt: skip
     """A GRPO run for tests that call its parts; what they do not use is None."""
     given: dict[str, Any] = {
         "share_prompt": True, "logits_chunk": 2**26, "problems": None, "engine": None, "sync": None, "scorer": None,
-        "max_unjudged": 1.0, "tracker": None, "rollouts": None, "seed": 0,
+        "max_unjudged": 1.0, "beta": Coefficient(config.kl.coefficient), "tracker": None, "rollouts": None, "seed": 0,
     }  # fmt: skip
-    return GRPO(
+    return PolicyRun(
         config=config,
         policy=policy,
         reference=reference,
@@ -111,6 +122,24 @@ def grpo_run(
         session=session or Session(policy.model, accelerator(), config.optimizer, 100),
         **(given | parts),
     )
+
+
+def with_advantages(run: GRPO, responses: Sequence[Judged], positions: Sequence[int]) -> list[Sample]:
+    """Responses, group after group, as they come to the updates but for a π_old of the trainer's."""
+    return with_group_advantages(run, samples_of(run, responses, positions))
+
+
+def grpo_objective(run: GRPO) -> Objective:
+    return objective_of(run.config, reference=run.reference is not None, corrects_sampler=run.corrects_sampler)
+
+
+def token_stats(run: GRPO) -> TokenStats:
+    return grpo_objective(run).stats
+
+
+def update(run: GRPO, samples: Sequence[Sample], stats: TokenStats) -> Update | None:
+    """One optimiser step on all of these samples."""
+    return update_once(run, run.session, samples, partial(loss, run, grpo_objective(run), stats))
 
 
 def engine_of(policy: Policy) -> Engine:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reasonrl.batch import Row, collate, micro_batches, minibatch_positions
+from reasonrl.batch import Row, collate, micro_batches, minibatch_groups
 
 NAN = math.nan
 
@@ -25,9 +25,9 @@ def computed(rows: list[Row], *, share_prompt: bool = True) -> int:
 def test_collate_by_hand() -> None:
     batch = collate(
         [
-            Row((5, 6), (7,), sampler_logprobs=(-1.5,), old_logprobs=(-1.0,), advantage=0.5, group=4),
+            Row((5, 6), (7,), sampler_logprobs=(-1.5,), old_logprobs=(-1.0,), advantages=(0.5,), group=4),
             Row((8,), (9, 10, 11), old_logprobs=(-2.0, -3.0, -4.0), ref_logprobs=(-5.0, -6.0, -7.0), group=2),
-            Row((5, 6), (12, 13), advantage=-0.5, group=4),
+            Row((5, 6), (12, 13), advantages=(-0.5, 0.25), group=4),
         ],
         pad_id=99,
     )
@@ -44,7 +44,10 @@ def test_collate_by_hand() -> None:
     torch.testing.assert_close(
         batch.ref_logprobs, torch.tensor([[NAN, NAN, NAN], [-5, -6, -7], [NAN, NAN, NAN]]), equal_nan=True
     )
-    assert batch.advantages.tolist() == [0.5, 0.0, -0.5]
+    torch.testing.assert_close(
+        batch.advantages, torch.tensor([[0.5, NAN, NAN], [NAN, NAN, NAN], [-0.5, 0.25, NAN]]), equal_nan=True
+    )
+    assert batch.values.isnan().all()
 
 
 def test_faults_are_errors() -> None:
@@ -102,15 +105,15 @@ def test_responses_of_like_length_meet() -> None:
     assert 1 - real / responses < 0.05
 
 
-@given(st.integers(1, 8), st.integers(1, 8), st.text(max_size=5))
-def test_minibatches_are_a_partition(size: int, minibatches: int, seed: str) -> None:
-    cut = minibatch_positions(size * minibatches, minibatches, seed)
-    assert sorted(position for part in cut for position in part) == list(range(size * minibatches))
-    assert [len(part) for part in cut] == [size] * minibatches
-    assert cut == minibatch_positions(size * minibatches, minibatches, seed)
+@given(st.sets(st.integers(0, 99)), st.integers(1, 8), st.text(max_size=5))
+def test_minibatches_are_a_partition_into_almost_equal_parts(groups: set[int], minibatches: int, seed: str) -> None:
+    cut = minibatch_groups(groups, minibatches, seed)
+    assert sorted(group for part in cut for group in part) == sorted(groups)
+    assert {len(part) for part in cut} <= {len(groups) // minibatches, -(-len(groups) // minibatches)}
+    assert cut == minibatch_groups(sorted(groups, reverse=True), minibatches, seed)
 
 
-def test_minibatches_change_with_the_seed_and_must_divide() -> None:
-    assert minibatch_positions(64, 2, "0/1/0") != minibatch_positions(64, 2, "0/2/0")
-    with pytest.raises(ValueError, match="5 groups do not divide into 2"):
-        minibatch_positions(5, 2, "")
+def test_minibatches_change_with_the_seed_and_there_is_one() -> None:
+    assert minibatch_groups(range(64), 2, "0/1/0") != minibatch_groups(range(64), 2, "0/2/0")
+    with pytest.raises(ValueError, match="0 minibatches"):
+        minibatch_groups(range(5), 0, "")

@@ -121,7 +121,7 @@ def test_the_short_form_of_a_task_takes_data_files(run: str) -> None:
         ("sampling.temperature=-1", "sampling.temperature: expected at least 0"),
         ("task={data_files: {test: a}}", "task.data_files.test: expected 'train' or 'eval', not 'test'"),
         ("algorithm=grpo", "algorithm: expected keys and values, not 'grpo'"),
-        ("algorithm.name=foo", "algorithm.name: expected 'grpo', 'sft', not 'foo'"),
+        ("algorithm.name=foo", "algorithm.name: expected 'grpo', 'dr_grpo', 'rloo',"),
     ],
 )  # fmt: skip
 def test_an_impossible_value_is_refused(run: str, override: str, expected: str) -> None:

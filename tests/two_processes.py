@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from small_runs import NO_CLIPPING, grpo_run, judged, tiny_policy
+from small_runs import GRPO, NO_CLIPPING, grpo_run, judged, tiny_policy, token_stats, update, with_advantages
 from torch import Tensor, nn
 
 from reasonrl import ReasonRLError
 from reasonrl.config import GRPOConfig, ImportanceConfig, OptimizerConfig
 from reasonrl.evaluation.evaluate import Judged
-from reasonrl.trainers.grpo import GRPO, gather_checked, token_stats, update, with_advantages, with_old_logprobs
+from reasonrl.trainers.policy import gather_checked, with_old_logprobs
 from reasonrl.trainers.session import Session, gather
 
 INPUTS = torch.tensor([[1.0, 0.0, 2.0], [0.5, 1.0, -1.0], [-1.0, 1.5, 0.0], [2.0, 0.0, 1.0]])
@@ -67,7 +67,7 @@ def grpo_update(accelerator: Accelerator, positions: Sequence[int], config: GRPO
     run = grpo_run(config, policy, session=session)
     responses = [one for position in positions for one in GROUPS[position]]
     stats = token_stats(run)
-    samples = with_old_logprobs(run, with_advantages(run, responses, positions))
+    samples = with_old_logprobs(run, with_advantages(run, responses, positions), on_policy=config.on_policy)
     done = [update(run, samples, stats) for _ in range(config.epochs)][-1]
     assert done is not None
     weights = {name: p.flatten().tolist() for name, p in policy.model.named_parameters()}

@@ -33,11 +33,7 @@ def group_relative(
     """
     degrees_lost = _DEGREES_LOST[std]
     low, high = _extremes(rewards, group_ids, judged)
-    # Measured from the group's lowest reward, not from 0: equal rewards become exact zeros at any offset (the mean of
-    # seven 0.3 is not 0.3), and a large offset does not eat the digits of the differences.
-    above_low = torch.where(judged, rewards - low, 0)
-    count = _group_sum(judged.to(rewards.dtype), group_ids)
-    centred = above_low - _group_sum(above_low, group_ids) / count.clamp(min=1)
+    centred, count = _centred(rewards, low, group_ids, judged)
     if degrees_lost is None:
         scale = torch.ones_like(rewards)
     else:
@@ -46,13 +42,29 @@ def group_relative(
     return torch.where(judged & (low < high), centred / scale, 0)
 
 
+def leave_one_out(rewards: Tensor, group_ids: Tensor, judged: Tensor) -> Tensor:
+    """The advantage of RLOO: each reward against the mean of the others' in its group.
+
+        A_i = r_i − mean_{j ≠ i} r_j = n/(n − 1) · (r_i − mean r),  over the n judged members of i's group
+
+    No reward is in its own baseline, so that the policy gradient stays unbiased.
+    Exactly 0 for a group whose judged rewards are all equal, for a lone judged member and for an unjudged response.
+    Papers: Ahmadian et al., arXiv 2402.14740; Kool et al. 2019, "Buy 4 REINFORCE Samples, Get a Baseline for Free!".
+    Shapes: as in `group_relative` -> (B,) in the type of rewards.
+    Raises ValueError when the shapes differ, or when a judged reward is NaN or infinite.
+    """
+    low, high = _extremes(rewards, group_ids, judged)
+    centred, count = _centred(rewards, low, group_ids, judged)
+    return torch.where(judged & (low < high), centred * count / (count - 1).clamp(min=1), 0)
+
+
 def agreeing(rewards: Tensor, group_ids: Tensor, judged: Tensor) -> Tensor:
     """Where a response teaches nothing: its group's judged rewards have no spread, or it is unjudged itself.
 
         agreeing_i = not judged_i, or min r = max r over the judged members of i's group
 
-    These are the responses whose `group_relative` advantage is 0 for that reason, so a batch may drop them before any
-    forward. (DAPO's dynamic sampling, arXiv 2503.14476, §3.2, drops such groups.)
+    These are the responses whose `group_relative` and `leave_one_out` advantages are 0 for that reason, so a batch may
+    drop them before any forward. (DAPO's dynamic sampling, arXiv 2503.14476, §3.2, drops such groups.)
     Shapes: rewards (B,) floating, group_ids (B,) long, judged (B,) bool -> (B,) bool.
     Raises ValueError when the shapes differ, or when a judged reward is NaN or infinite.
     """
@@ -73,6 +85,18 @@ def _extremes(rewards: Tensor, group_ids: Tensor, judged: Tensor) -> tuple[Tenso
     high = rewards.new_full((groups,), -torch.inf)
     high = high.scatter_reduce(0, index, torch.where(judged, rewards, -torch.inf), "amax")
     return low[index], high[index]
+
+
+def _centred(rewards: Tensor, low: Tensor, group_ids: Tensor, judged: Tensor) -> tuple[Tensor, Tensor]:
+    """Each reward minus the mean of its group's judged ones, and how many those are, (B,) each.
+
+    The first means nothing where a response is unjudged.
+    """
+    # Measured from the group's lowest reward, not from 0: equal rewards become exact zeros at any offset (the mean of
+    # seven 0.3 is not 0.3), and a large offset does not eat the digits of the differences.
+    above_low = torch.where(judged, rewards - low, 0)
+    count = _group_sum(judged.to(rewards.dtype), group_ids)
+    return above_low - _group_sum(above_low, group_ids) / count.clamp(min=1), count
 
 
 def _group_sum(values: Tensor, group_ids: Tensor) -> Tensor:

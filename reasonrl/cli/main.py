@@ -11,6 +11,7 @@ from rich.text import Text
 
 from reasonrl.cli.config import config
 from reasonrl.cli.evaluate import evaluate
+from reasonrl.cli.explain import explain
 from reasonrl.cli.tasks import tasks
 from reasonrl.cli.train import train
 from reasonrl.cli.verifiers import verifiers
@@ -24,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(train)
+app.command()(explain)
 app.command("eval")(evaluate)
 app.command()(verify)
 app.add_typer(config, name="config")

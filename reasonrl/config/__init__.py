@@ -1,7 +1,22 @@
 """A run YAML as typed records: every number one may change between runs, with what it means and its limits."""
 
-from reasonrl.config.algorithms import GRPOConfig, ImportanceConfig, KLConfig, OptimizerConfig, SFTConfig
-from reasonrl.config.model import ModelConfig, TinyModelConfig
+from reasonrl.config.critic_free import (
+    AdvantageConfig,
+    CISPOConfig,
+    CriticFreeConfig,
+    DAPOConfig,
+    DrGRPOConfig,
+    GRPOConfig,
+    GSPOConfig,
+    ProcessConfig,
+    ReinforcePPBaselineConfig,
+    ReinforcePPConfig,
+    RLOOConfig,
+)
+from reasonrl.config.model import LoRAConfig, ModelConfig, TinyModelConfig
+from reasonrl.config.optimizer import OptimizerConfig, SFTConfig
+from reasonrl.config.policy import ImportanceConfig, KLConfig, PolicyConfig, UpdatesConfig
+from reasonrl.config.ppo import CriticConfig, PenaltyConfig, PPOConfig
 from reasonrl.config.run import (
     EngineConfig,
     EvaluationConfig,
@@ -12,19 +27,37 @@ from reasonrl.config.run import (
     save,
     to_yaml,
 )
+from reasonrl.config.trpo import TRPOConfig
 
 __all__ = [
+    "AdvantageConfig",
+    "CISPOConfig",
+    "CriticConfig",
+    "CriticFreeConfig",
+    "DAPOConfig",
+    "DrGRPOConfig",
     "EngineConfig",
     "EvaluationConfig",
     "GRPOConfig",
+    "GSPOConfig",
     "ImportanceConfig",
     "KLConfig",
+    "LoRAConfig",
     "ModelConfig",
     "OptimizerConfig",
+    "PPOConfig",
+    "PenaltyConfig",
+    "PolicyConfig",
+    "ProcessConfig",
+    "RLOOConfig",
+    "ReinforcePPBaselineConfig",
+    "ReinforcePPConfig",
     "RunConfig",
     "SFTConfig",
+    "TRPOConfig",
     "TaskRef",
     "TinyModelConfig",
+    "UpdatesConfig",
     "VerificationConfig",
     "load",
     "save",

@@ -1,6 +1,6 @@
 """The model part of a run: a pretrained one, or a tiny one made on the spot."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -40,11 +40,33 @@ class TinyModelConfig(Record):
         return characters
 
 
+class LoRAConfig(Record):
+    """Adapters of low rank, trained in place of the model's weights: W + (alpha / rank)·B·A.
+
+    Attributes:
+        rank: of B·A.
+        alpha: alpha / rank scales B·A.
+        targets: `all-linear` is every linear layer but the head; or names of layers, such as [q_proj, v_proj].
+    """
+
+    rank: int = Field(16, ge=1)
+    alpha: float = Field(32.0, gt=0)
+    targets: Literal["all-linear"] | Annotated[tuple[str, ...], Field(min_length=1)] = "all-linear"
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _names_are_listed(cls, targets: object) -> object:
+        if targets != "all-linear" and not (isinstance(targets, list | tuple) and targets):
+            raise ValueError("either all-linear, or a list of names of layers, such as [q_proj, v_proj]")
+        return targets
+
+
 class ModelConfig(Record):
     """The policy to start from: `path` (a folder or hub id) or `tiny` (made on the spot).
 
     Attributes:
-        dtype: of the trained weights.
+        dtype: of the weights; adapters are float32.
+        lora: train adapters, and leave the weights as they are; all weights are trained where it is left out.
         attention: transformers' attention implementation.
         gradient_checkpointing: recompute activations in the backward pass; prompts are then not shared.
         share_prompt: compute a group's prompt once in training. Switched off by itself where the model cannot.
@@ -57,6 +79,7 @@ class ModelConfig(Record):
     revision: str | None = None
     tiny: TinyModelConfig | None = None
     dtype: Literal["float32", "bfloat16"] = "float32"
+    lora: LoRAConfig | None = None
     attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
     gradient_checkpointing: bool = False
     share_prompt: bool = True

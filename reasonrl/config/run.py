@@ -7,11 +7,36 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from reasonrl import resources, yamlfile
-from reasonrl.config.algorithms import GRPOConfig, SFTConfig
+from reasonrl.config.critic_free import (
+    CISPOConfig,
+    DAPOConfig,
+    DrGRPOConfig,
+    GRPOConfig,
+    GSPOConfig,
+    ReinforcePPBaselineConfig,
+    ReinforcePPConfig,
+    RLOOConfig,
+)
 from reasonrl.config.model import ModelConfig
+from reasonrl.config.optimizer import SFTConfig
+from reasonrl.config.ppo import PPOConfig
+from reasonrl.config.trpo import TRPOConfig
 from reasonrl.tasks import SamplingConfig
 from reasonrl.yamlfile import Name, Record
 
+Algorithm = (
+    GRPOConfig
+    | DrGRPOConfig
+    | RLOOConfig
+    | ReinforcePPConfig
+    | ReinforcePPBaselineConfig
+    | DAPOConfig
+    | GSPOConfig
+    | CISPOConfig
+    | PPOConfig
+    | TRPOConfig
+    | SFTConfig
+)
 _Text = Annotated[str, Field(json_schema_extra={"type": "string"})]  # for the JSON schema: no number, as elsewhere
 
 
@@ -122,7 +147,7 @@ class RunConfig(Record):
     task: TaskRef
     model: ModelConfig
     warm_start: SFTConfig | None = None
-    algorithm: Annotated[GRPOConfig | SFTConfig, Field(discriminator="name")]
+    algorithm: Annotated[Algorithm, Field(discriminator="name")]
     sampling: SamplingConfig | None = None
     engine: EngineConfig = EngineConfig()
     verification: VerificationConfig = VerificationConfig()

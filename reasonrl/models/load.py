@@ -15,6 +15,14 @@ from transformers.core_model_loading import revert_weight_conversion
 from reasonrl.config import ModelConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.models.heads import check_head
+from reasonrl.models.lora import (
+    adapted_layers,
+    add_adapters,
+    merged_state,
+    merged_weight,
+    save_adapter,
+    without_adapters,
+)
 from reasonrl.models.tiny import character_tokenizer, tiny_llama
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -49,10 +57,11 @@ def load_policy(config: ModelConfig, seed: int) -> Policy:
 
     Args:
         config: where it comes from.
-        seed: draws the weights of a tiny model.
+        seed: draws the weights of a tiny model, and of adapters.
 
     Raises:
-        ReasonRLError: the model or tokenizer cannot be loaded, has no end-of-sequence token, or a head unknown to us.
+        ReasonRLError: the model or tokenizer cannot be loaded, has no end-of-sequence token, a head unknown to us, or
+            no layer that `lora` asks for.
     """
     if config.tiny is not None:
         tiny = config.tiny
@@ -63,7 +72,9 @@ def load_policy(config: ModelConfig, seed: int) -> Policy:
     else:
         assert config.path is not None
         model, tokenizer = _from_pretrained(config.path, config.revision, config.dtype, config.attention)
-    _switch_dropout_off(model)
+    switch_dropout_off(model)
+    if config.lora is not None:
+        add_adapters(model, config.lora, seed)
     model.eval()  # some families also add noise of other kinds in training mode (routers of experts)
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable()
@@ -72,16 +83,28 @@ def load_policy(config: ModelConfig, seed: int) -> Policy:
     return Policy(**vars(vocabulary), model=model)
 
 
+def copy_of(model: Any) -> Any:
+    """A copy of a model as it is now, or of a part of it. What is frozen, as under LoRA, both share."""
+    return copy.deepcopy(model, {id(p): p for p in model.parameters() if not p.requires_grad})
+
+
 def reference_of(model: Any) -> Any:
-    """A frozen copy of a model as it is now."""
-    reference = copy.deepcopy(model)
+    """A frozen copy of a model as it is now. What is frozen in the model already, as under LoRA, both share."""
+    reference = copy_of(model)
     reference.requires_grad_(False)
     return reference.eval()
 
 
 def save_policy(policy: Policy, folder: Path) -> None:
-    """Write model and tokenizer so that `from_pretrained` of transformers loads both."""
-    policy.model.save_pretrained(folder)
+    """Write model and tokenizer so that `from_pretrained` of transformers loads both.
+
+    A model with LoRA is written merged; the adapter alone is beside it in `adapter/`, in peft's format.
+    """
+    if adapted_layers(policy.model):
+        policy.model.save_pretrained(folder, state_dict=merged_state(policy.model))
+        save_adapter(policy.model, folder / "adapter")
+    else:
+        policy.model.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
 
 
@@ -91,7 +114,7 @@ def load_tokenizer(path: str, revision: str | None = None) -> Any:
     Raises:
         ReasonRLError: it cannot be loaded.
     """
-    with _loading(path) as source:
+    with loading(path) as source:
         return AutoTokenizer.from_pretrained(source, revision=revision)
 
 
@@ -101,7 +124,7 @@ def load_max_positions(path: str, revision: str | None = None) -> int | None:
     Raises:
         ReasonRLError: the config cannot be loaded.
     """
-    with _loading(path) as source:
+    with loading(path) as source:
         return _max_positions(AutoConfig.from_pretrained(source, revision=revision))
 
 
@@ -111,7 +134,7 @@ def load_vocabulary(path: str, revision: str | None = None) -> tuple[Vocabulary,
     Raises:
         ReasonRLError: config or tokenizer cannot be loaded, or there is no end-of-sequence token.
     """
-    with _loading(path) as source:
+    with loading(path) as source:
         config = AutoConfig.from_pretrained(source, revision=revision)
         try:
             generation = GenerationConfig.from_pretrained(source, revision=revision)
@@ -122,18 +145,30 @@ def load_vocabulary(path: str, revision: str | None = None) -> tuple[Vocabulary,
     return _vocabulary(load_tokenizer(path, revision), generation, config), count_parameters(model)
 
 
-def count_parameters(model: nn.Module) -> int:
-    """How many numbers a model has; tied ones count once."""
-    return sum(parameter.numel() for parameter in model.parameters())
+def count_parameters(model: nn.Module, *, trained: bool = False) -> int:
+    """How many numbers a model has, or how many of them are trained; tied ones count once."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad or not trained)
 
 
 def checkpoint_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
-    """All weights under the names a checkpoint has, which for some models are not those of the parameters."""
-    yield from revert_weight_conversion(model, dict(model.named_parameters())).items()
+    """All weights under the names a checkpoint has, which for some models are not those of the parameters.
+
+    LoRA comes merged, one matrix after the other, so that no more than one need be held. The model is not changed.
+    """
+    own = without_adapters(model, dict(model.named_parameters()))
+    layers = {f"{name}.weight": layer for name, layer in adapted_layers(model).items()}
+    weights = revert_weight_conversion(model, own)
+    kept = {id(weight) for weight in weights.values()}
+    if cut := {name: merged_weight(layer) for name, layer in layers.items() if id(own[name]) not in kept}:
+        # A checkpoint of this family has them in other pieces, which can only be cut from what is merged.
+        weights = revert_weight_conversion(model, own | cut)
+    adapters = {id(own[name]): layer for name, layer in layers.items()}
+    for name, weight in weights.items():
+        yield name, merged_weight(adapters[id(weight)]) if id(weight) in adapters else weight
 
 
 def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str) -> tuple[Any, Any]:
-    with _loading(path) as source:
+    with loading(path) as source:
         config = AutoConfig.from_pretrained(source, revision=revision)
         tokenizer = load_tokenizer(path, revision)
         model = AutoModelForCausalLM.from_pretrained(
@@ -143,15 +178,15 @@ def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str
 
 
 @contextmanager
-def _loading(path: str) -> Iterator[str]:
-    """What `from_pretrained` takes for a path; what it raises becomes an error in words."""
+def loading(path: str, key: str = "model.path") -> Iterator[str]:
+    """What `from_pretrained` takes for a path, given at a key; what it raises becomes an error in words."""
     looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1
     if looks_local and not Path(path).expanduser().is_dir():
-        raise ReasonRLError(f"model.path: there is no folder {path}")
+        raise ReasonRLError(f"{key}: there is no folder {path}")
     try:
         yield str(Path(path).expanduser()) if Path(path).expanduser().is_dir() else path
     except (OSError, ValueError, ImportError) as error:
-        raise ReasonRLError(f"model.path: cannot load {path}: {error}") from None
+        raise ReasonRLError(f"{key}: cannot load {path}: {error}") from None
 
 
 def _max_positions(config: Any) -> int | None:
@@ -175,7 +210,7 @@ def _vocabulary(tokenizer: Any, generation: Any, config: Any) -> Vocabulary:
     )
 
 
-def _switch_dropout_off(model: nn.Module) -> None:
+def switch_dropout_off(model: nn.Module) -> None:
     """With dropout on, the ratio of an untouched policy to itself would not be 1."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):

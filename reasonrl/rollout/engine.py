@@ -19,6 +19,7 @@ class Sampling:
         temperature: divides the logits; 0 is greedy (the logprobs are then those at temperature 1).
         top_p: keep the smallest set of likeliest tokens with at least this mass.
         top_k: keep the k likeliest tokens; 0 keeps all.
+        min_p: keep the tokens whose probability is at least min_p times that of the likeliest; 0 keeps all.
         max_tokens: most response tokens, the end-of-sequence token included.
         stop: texts that end a response. The text is cut before them; the token ids keep all that was sampled.
 
@@ -29,12 +30,17 @@ class Sampling:
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    min_p: float = 0.0
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.top_k < 0 or self.max_tokens < 1:
-            raise ValueError(f"sampling needs temperature ≥ 0, 0 < top_p ≤ 1, top_k ≥ 0 and max_tokens ≥ 1, not {self}")
+        kept = 0 < self.top_p <= 1 and self.top_k >= 0 and 0 <= self.min_p <= 1
+        if not (kept and self.temperature >= 0 and self.max_tokens >= 1):
+            raise ValueError(
+                "sampling needs temperature ≥ 0, 0 < top_p ≤ 1, top_k ≥ 0, 0 ≤ min_p ≤ 1 and max_tokens ≥ 1, "
+                f"not {self}"
+            )
         if "" in self.stop:
             raise ValueError("an empty stop text would end every response at once")
 

@@ -1,4 +1,9 @@
-"""Drawing a token: temperature, top-k and top-p, and the log-probability under the distribution drawn from."""
+"""Drawing a token: temperature, min-p, top-k and top-p, and the log-probability under the distribution drawn from.
+
+They act in this order, as in vLLM: each on what the one before leaves, renormalised.
+"""
+
+import math
 
 import torch
 from torch import Tensor
@@ -12,7 +17,7 @@ def draw(logits: Tensor, uniforms: Tensor, sampling: Sampling) -> tuple[Tensor, 
     Args:
         logits: (B, V).
         uniforms: (B,) in [0, 1), one draw per row.
-        sampling: temperature, top_k, top_p.
+        sampling: temperature, min_p, top_k, top_p.
 
     Returns:
         ids (B,) and logprobs (B,): of the drawn tokens under the distribution they were drawn from; for greedy
@@ -32,7 +37,14 @@ def draw(logits: Tensor, uniforms: Tensor, sampling: Sampling) -> tuple[Tensor, 
 
 
 def _truncate(logits: Tensor, sampling: Sampling) -> Tensor:
-    """Set the logits of tokens outside top-k and top-p to −inf; top-p acts on what top-k leaves."""
+    """Set the logits of tokens outside min-p, top-k and top-p to −inf.
+
+    min-p (Nguyen et al. 2024, arXiv 2407.01082) drops the tokens with p < min_p · max p.
+    """
+    if sampling.min_p > 0:
+        # Among logits, where no small probability is rounded to 0 and nothing need be normalised.
+        limit = logits.amax(-1, keepdim=True) + math.log(sampling.min_p)
+        logits = logits.masked_fill(logits < limit, -torch.inf)
     if 0 < sampling.top_k < logits.shape[-1]:
         kept = logits.topk(sampling.top_k, dim=-1)
         logits = torch.full_like(logits, -torch.inf).scatter(-1, kept.indices, kept.values)

@@ -34,25 +34,28 @@ class SharedWeights:
             self._descriptor, name = tempfile.mkstemp(prefix="reasonrl-weights-")
             self.path = Path(name)
         self._map: mmap.mmap | None = None
+        self._laid_out = False
 
     def write(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Copy the weights into the memory.
+        """Copy the weights into the memory, each before the next is asked for.
 
         Raises:
-            ValueError: names or shapes are not those of the first write; names the first that differs.
+            ValueError: names or shapes are not those of the first write; names the first that differs. What came
+                before it has been copied by then.
             OSError: shared memory is full.
         """
-        given = list(weights)
-        if self._map is None:
-            self._lay_out(given)
-        if difference := _difference([(one.name, one.shape) for one in self.tensors], given):
-            raise ValueError(difference)
-        assert self._map is not None
-        with torch.no_grad():
-            for one, (_, tensor) in zip(self.tensors, given, strict=True):
-                dtype = getattr(torch, one.dtype)
-                into = torch.frombuffer(self._map, dtype=dtype, count=one.count, offset=one.offset)
-                into.copy_(tensor.detach().reshape(-1))
+        if not self._laid_out:
+            self.tensors = []
+        given = 0
+        for at, (name, tensor) in enumerate(weights):
+            given += 1
+            if not self._laid_out:
+                self._append(name, tensor)
+            if at < len(self.tensors):
+                self._copy(self.tensors[at], name, tensor)
+        if given != len(self.tensors):
+            raise ValueError(f"a sync brings {given} weights where the first one brought {len(self.tensors)}")
+        self._laid_out = True
 
     def close(self) -> None:
         """Give the memory back. Safe to call twice."""
@@ -63,22 +66,26 @@ class SharedWeights:
             if sys.platform != "linux":
                 self.path.unlink(missing_ok=True)
 
-    def _lay_out(self, weights: list[tuple[str, Tensor]]) -> None:
-        offset = 0
-        for name, tensor in weights:
-            dtype = self._dtype if tensor.is_floating_point() else tensor.dtype
-            shape = tuple(tensor.shape)
-            self.tensors.append(SharedTensor(name, str(dtype).removeprefix("torch."), shape, tensor.numel(), offset))
-            offset += -(-tensor.numel() * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
-        os.posix_fallocate(self._descriptor, 0, max(offset, 1))  # now, rather than a bus error on the first touch
-        self._map = mmap.mmap(self._descriptor, max(offset, 1))
+    def _append(self, name: str, tensor: Tensor) -> None:
+        """Make room for a tensor behind those there are."""
+        last = self.tensors[-1] if self.tensors else None
+        offset = 0 if last is None else _aligned(last.offset + last.count * getattr(torch, last.dtype).itemsize)
+        dtype = self._dtype if tensor.is_floating_point() else tensor.dtype
+        shape = tuple(tensor.shape)
+        self.tensors.append(SharedTensor(name, str(dtype).removeprefix("torch."), shape, tensor.numel(), offset))
+        size = max(1, tensor.numel() * dtype.itemsize)
+        os.posix_fallocate(self._descriptor, offset, size)  # now, rather than a bus error on the first touch
+        self._map = mmap.mmap(self._descriptor, offset + size)
+
+    @torch.no_grad()
+    def _copy(self, one: SharedTensor, name: str, tensor: Tensor) -> None:
+        shape = tuple(tensor.shape)
+        if (one.name, one.shape) != (name, shape):
+            raise ValueError(f"a sync brings {name} {shape} where the first one brought {one.name} {one.shape}")
+        assert self._map is not None
+        into = torch.frombuffer(self._map, dtype=getattr(torch, one.dtype), count=one.count, offset=one.offset)
+        into.copy_(tensor.detach().reshape(-1))
 
 
-def _difference(expected: list[tuple[str, tuple[int, ...]]], given: list[tuple[str, Tensor]]) -> str | None:
-    found = [(name, tuple(tensor.shape)) for name, tensor in given]
-    for wanted, got in zip(expected, found, strict=False):
-        if wanted != got:
-            return f"a sync brings {got[0]} {got[1]} where the first one brought {wanted[0]} {wanted[1]}"
-    if len(expected) != len(found):
-        return f"a sync brings {len(found)} weights where the first one brought {len(expected)}"
-    return None
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT) * _ALIGNMENT

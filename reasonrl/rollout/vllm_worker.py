@@ -131,6 +131,7 @@ def _parameters(message: Sample, samples: int, seed: int) -> Any:
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k,
+        min_p=sampling.min_p,
         max_tokens=sampling.max_tokens,
         stop=list(sampling.stop),
         stop_token_ids=list(message.eos_ids),

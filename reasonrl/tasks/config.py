@@ -154,6 +154,7 @@ class SamplingConfig(Record):
     Attributes:
         temperature: divides the logits; 0 is greedy.
         top_p, top_k: keep the smallest set of tokens with that mass; keep the k likeliest (0: all).
+        min_p: keep the tokens at least this many times as likely as the likeliest (0: all).
         max_tokens: most tokens of a response, the end-of-sequence token included.
         stop: texts that end a response; they are cut off its text.
     """
@@ -161,6 +162,7 @@ class SamplingConfig(Record):
     temperature: float = Field(1.0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0)
+    min_p: float = Field(0.0, ge=0, le=1)
     max_tokens: int = Field(512, ge=1)
     stop: tuple[Annotated[str, Field(json_schema_extra={"minLength": 1})], ...] = ()
 

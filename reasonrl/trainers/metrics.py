@@ -6,9 +6,14 @@ Of all responses of the step, over all processes: `reward`, `reward_std`, `pass_
 `reason/VERIFIER/REASON` (share); `policy_version` (the weights that sampled). Where a task streams, `rows_left_out`:
 rows that were faulty, or whose prompt was too long, since the run began, each epoch anew.
 
+Of the same responses, with process supervision: `step_reward` (mean, by the verifiers' weights) and `steps` (of a
+response). With dynamic sampling, `groups_left_out`: whose rewards had no spread, and which others were sampled for.
+
 Of the tokens trained on: `approx_kl`, KL(π_old ‖ π_θ), where π_old is the sampler's μ unless the trainer computed its
 own, so that on policy it is what sampler and trainer differ by; `kl`, the policy against the reference, or `approx_kl`
 where there is none; `clip_fraction`; `entropy` (nats, where asked for); `padding` (share of computed response tokens).
+`kl_coefficient` is β, where it adapts; `penalty_kl`, KL(π_old ‖ π_θ) over the whole vocabulary after the step's
+updates, and `penalty_coefficient`, the weight that it had in them (PPO-Penalty).
 
 Of the same tokens, where the trainer's π_old is known (on policy, or with importance sampling): `mismatch_mean`,
 `mismatch_max`, abs(log μ − log π_old) in nats; `importance_mean`, `importance_min`, `importance_max`, π_old/μ before
@@ -16,7 +21,14 @@ the cap; `importance_capped` (share of tokens above the cap). Whatever μ is, π
 sampled; the mean here is of the tokens trained on.
 
 Of the updates: `policy_loss` (KL term included) and `grad_norm` (before clipping), means of the step; `updates`
-(taken); `skipped_updates` (not finite, since the run began); `learning_rate` (of the last update).
+(taken); `skipped_updates` (not finite, since the run began); `stopped_updates` (of this step, skipped since the policy
+had moved as far as `target_kl` lets it); `learning_rate` (of the last update).
+
+Of TRPO's one step: `trust_kl`, KL(π_old ‖ π_θ) over the whole vocabulary, and `surrogate_gain`, how much E[ρA] rose,
+both measured after it; `step_fraction`, what the line search left of it (0: refused), and `line_search_tried`.
+
+Of a critic: `value_loss`, `value_clip_fraction`, `explained_variance` (1 − Var[R̂ − V]/Var[R̂], before the updates),
+`value_mean`, `critic_grad_norm`.
 
 `seconds`, `seconds/PHASE`, `tokens_per_second` (sampled tokens, whole step) and `sampled_tokens_per_second` (sampling
 alone).
@@ -26,7 +38,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 import torch
@@ -34,27 +45,9 @@ from torch import Tensor
 
 from reasonrl.algorithms.importance import log_importance
 from reasonrl.algorithms.masking import masked_sum
-from reasonrl.batch import Row
-from reasonrl.evaluation.evaluate import Judged
+from reasonrl.trainers.sample import Sample
 from reasonrl.trainers.session import Session, Update
 from reasonrl.verifier import Verdict
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One response on its way through a step.
-
-    Attributes:
-        judged: the response and its verdicts.
-        row: what is trained on, with its advantage.
-        counted: is it part of the loss (judged, and not masked for being cut)?
-        learns: does it have a gradient? Responses of a group that agrees have none.
-    """
-
-    judged: Judged
-    row: Row
-    counted: bool
-    learns: bool
 
 
 class Clock:
@@ -85,6 +78,7 @@ class TokenStats:
         self._highest: dict[str, float | Tensor] = dict.fromkeys(self._signs, -math.inf)
         self._tokens: float | Tensor = 0.0
         self._computed = 0.0
+        self.mark()
 
     @torch.no_grad()
     def add(self, mask: Tensor, **values: Tensor) -> None:
@@ -96,6 +90,16 @@ class TokenStats:
         for name, sign in self._signs.items():
             highest = (sign * values[name].double()).where(mask.bool(), -math.inf).amax()
             self._highest[name] = highest.maximum(torch.as_tensor(self._highest[name]).to(highest))
+
+    def mark(self) -> None:
+        """Remember what has been added so far."""
+        self._marked = dict(self._sums), self._tokens
+
+    def mean_since_mark(self, name: str, session: Session) -> float:
+        """A name's mean over what has been added since, 0 if nothing was. All processes must call this together."""
+        sums, tokens = self._marked
+        added = session.sum(float(self._sums[name]) - float(sums[name]))
+        return added / max(1.0, session.sum(float(self._tokens) - float(tokens)))
 
     def reduced(self, session: Session) -> dict[str, float]:
         """Each name's mean, maximum or minimum (0 if nothing was trained on), and `padding`.
@@ -157,6 +161,12 @@ def response_metrics(samples: Sequence[Sample]) -> dict[str, float]:
         for reason, number in Counter(v.reason for v in verdicts).items():
             metrics[f"reason/{name}/{reason}"] = number / len(verdicts)
     return metrics
+
+
+def step_metrics(samples: Sequence[Sample]) -> dict[str, float]:
+    """What the steps of all responses earned, where steps are supervised."""
+    rewards = [step.reward for s in samples for step in s.steps]
+    return {"step_reward": fmean(rewards) if rewards else 0.0, "steps": len(rewards) / len(samples)}
 
 
 def update_metrics(updates: Sequence[Update | None], session: Session) -> dict[str, float]:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from reasonrl import config as run_config
 from reasonrl import store, tasks
-from reasonrl.config import GRPOConfig, RunConfig, SFTConfig
+from reasonrl.config import AdvantageConfig, PolicyConfig, RunConfig, SFTConfig, TRPOConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
 from reasonrl.evaluation.evaluate import Prompted
@@ -26,6 +26,7 @@ from reasonrl.scoring import Scorer, WeightedVerifier
 from reasonrl.scoring.resolve import audit, check_problems, resolve
 from reasonrl.tasks import Mixture, Task
 from reasonrl.tracking import Tracker
+from reasonrl.trainers import trpo
 from reasonrl.trainers.data import listed_problems, tell_left_out, training_sources
 from reasonrl.trainers.problems import ProblemStream
 
@@ -69,20 +70,24 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
     )
     policy = load_policy(config.model, config.seed)
     policy.model.to(accelerator.device).eval()
+    if isinstance(config.algorithm, TRPOConfig):
+        trpo.check(policy.model, accelerator)
+    if config.model.lora is not None:
+        trained, total = count_parameters(policy.model, trained=True), count_parameters(policy.model)
+        console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)
     problems = None
     rank, world = accelerator.process_index, accelerator.num_processes
-    if isinstance(config.algorithm, GRPOConfig):
+    if isinstance(config.algorithm, PolicyConfig):
         make = partial(
             with_prompt, vocabulary=policy, max_tokens=sampling.max_tokens, longest=config.task.max_prompt_tokens
         )
         sources = training_sources(task, listed, make, verifiers, config.seed, console)
-        problems = ProblemStream(sources, config.algorithm.problems_per_step, rank, world)
+        rounds = 1 + (config.algorithm.refills if isinstance(config.algorithm, AdvantageConfig) else 0)
+        problems = ProblemStream(sources, config.algorithm.problems_per_step, rank, world, rounds)
         if any(part.streams for part, _ in task.parts):  # what a stream brings is judged as it comes
             problems.of_step(1)  # a fault of every row shows now
         else:
-            steps = range(1, config.algorithm.steps + 1)
-            drawn = {one.problem.id: one.problem for step in steps for one in problems.of_step(step)[0]}
-            audit(scorer, list(drawn.values()), task.path)
+            audit(scorer, [one.problem for one in problems.all_of(config.algorithm.steps)], task.path)
     audit(scorer, held_out[rank::world], task.path)
     prompted = with_prompts(held_out, policy, sampling.max_tokens)
     longest = longest_sequence(problems, prompted, config, sampling.max_tokens)
@@ -152,13 +157,13 @@ def resolve_task(config: RunConfig) -> tuple[Task | Mixture, tuple[WeightedVerif
     """
     task = tasks.load(config.task.name, config.task.data_files)
     sampling = to_sampling(task.sampling, config.sampling)
-    if isinstance(config.algorithm, GRPOConfig):
+    if isinstance(config.algorithm, PolicyConfig):
         if sampling.temperature == 0:
             raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")
-        if sampling.top_p < 1 or sampling.top_k > 0:
+        if sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0:
             raise ReasonRLError(
                 "training samples from the whole distribution, since log-probabilities of a truncated one do not "
-                "match the trained policy's; set sampling.top_p to 1 and sampling.top_k to 0"
+                "match the trained policy's; set sampling.top_p to 1, and sampling.top_k and sampling.min_p to 0"
             )
     return task, resolve(task), sampling
 

@@ -173,12 +173,16 @@ class ProblemStream:
         per_step: problems of a step, over all processes.
         rank, world: this process and how many there are; process r takes every world-th problem of a step, from
             the r-th on.
+        rounds: so many times `per_step` problems are set aside for each step, all different, each round with the tasks'
+            shares, for a sampler that goes on where the first ones teach nothing.
 
     Raises:
         ReasonRLError: some processes would be left without a problem.
     """
 
-    def __init__(self, sources: Sequence[tuple[Source, float]], per_step: int, rank: int = 0, world: int = 1) -> None:
+    def __init__(
+        self, sources: Sequence[tuple[Source, float]], per_step: int, rank: int = 0, world: int = 1, rounds: int = 1
+    ) -> None:
         if per_step < world:
             raise ReasonRLError(
                 f"problems_per_step {per_step} leaves some of the {world} processes without a problem; it must be at "
@@ -187,8 +191,8 @@ class ProblemStream:
         self._sources = [source for source, _ in sources]
         self._quotas = Quotas([weight for _, weight in sources], per_step)
         self._per_step = per_step
-        self._rank, self._world = rank, world
-        self._step, self._drawn = 0, list[Prompted]()
+        self._rank, self._world, self._rounds = rank, world, rounds
+        self._step, self._drawn = 0, list[list[Prompted]]()
 
     @property
     def longest_prompt(self) -> int | None:
@@ -201,8 +205,10 @@ class ProblemStream:
         streams = [source.left_out.rows for source in self._sources if isinstance(source, Streamed)]
         return {"rows_left_out": float(sum(streams))} if streams else {}
 
-    def of_step(self, step: int) -> tuple[list[Prompted], list[int]]:
-        """This process's problems of a step (from 1), and their positions in the step's global batch.
+    def of_step(self, step: int) -> list[tuple[list[Prompted], list[int]]]:
+        """For each round of a step (from 1): this process's problems, and their positions in the global batch.
+
+        Positions go on from round to round, so that no two problems of a step have the same.
 
         Raises:
             ReasonRLError: a task has fewer problems than the step needs of it.
@@ -212,11 +218,26 @@ class ProblemStream:
                 source.restart()
             self._step = 0
         while self._step < step:
-            counts = self._quotas.of_step(self._step + 1)
-            self._drawn = [one for source, n in zip(self._sources, counts, strict=True) for one in source.take(n)]
+            self._drawn = self._draw(self._step + 1)
             self._step += 1
-        positions = list(range(self._rank, self._per_step, self._world))
-        return [self._drawn[position] for position in positions], positions
+        local = range(self._rank, self._per_step, self._world)
+        return [
+            ([drawn[at] for at in local], [number * self._per_step + at for at in local])
+            for number, drawn in enumerate(self._drawn)
+        ]
+
+    def all_of(self, steps: int) -> list[Prompted]:
+        """This process's problems of the first so many steps, of all rounds, each once."""
+        drawn = [one for step in range(1, steps + 1) for problems, _ in self.of_step(step) for one in problems]
+        return list({one.problem.id: one for one in drawn}.values())
+
+    def _draw(self, step: int) -> list[list[Prompted]]:
+        """All problems of a step, round by round: taken together, since only so are they all different."""
+        counts = [self._quotas.of_step((step - 1) * self._rounds + number + 1) for number in range(self._rounds)]
+        taken = [
+            iter(source.take(sum(of))) for source, of in zip(self._sources, zip(*counts, strict=True), strict=True)
+        ]
+        return [[next(problems) for problems, n in zip(taken, of, strict=True) for _ in range(n)] for of in counts]
 
 
 def too_few(needed: int, there: int, left_out: LeftOut | None = None) -> ReasonRLError:

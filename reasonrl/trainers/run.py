@@ -8,29 +8,36 @@ from functools import partial
 from pathlib import Path
 
 from rich.console import Console
+from torch.nn import Parameter
 from transformers.utils import logging as transformers_logging
 
 from reasonrl import store
-from reasonrl.config import GRPOConfig, RunConfig, SFTConfig
+from reasonrl.config import CriticFreeConfig, OptimizerConfig, PPOConfig, RunConfig, SFTConfig, TRPOConfig
 from reasonrl.evaluation import report as reports
 from reasonrl.evaluation.evaluate import Judged, evaluate
 from reasonrl.evaluation.report import Report
+from reasonrl.models.critic import CriticModule, load_critic
 from reasonrl.models.forward import can_share_prompt
 from reasonrl.models.load import reference_of, save_policy
 from reasonrl.scoring import check_unjudged
+from reasonrl.trainers.coefficients import Coefficient
 from reasonrl.trainers.data import demonstrations, tell_left_out
-from reasonrl.trainers.grpo import GRPO, train_grpo
+from reasonrl.trainers.grpo import train_grpo
 from reasonrl.trainers.parts import Parts, load_parts
+from reasonrl.trainers.policy import Config, PolicyRun
+from reasonrl.trainers.ppo import PPO, train_ppo
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.session import Session, gather
 from reasonrl.trainers.sft import train_sft
+from reasonrl.trainers.trpo import train_trpo
 
 
 def train(config: RunConfig, console: Console) -> Path:
     """Run a config to its end; the run's folder.
 
     The folder holds `config.yaml` (resolved), `metrics.jsonl` (a line a step), `rollouts/step-000001.parquet` …,
-    `eval/before.json`, `eval/after.json` with their responses beside them, and `final/` (model and tokenizer).
+    `eval/before.json`, `eval/after.json` with their responses beside them, and `final/` (model and tokenizer; under
+    LoRA merged, with the adapter alone in `final/adapter/`).
 
     Raises:
         ReasonRLError: a fault in config, data, model or plugins, found as far as possible before anything costs time.
@@ -59,7 +66,7 @@ def run_phases(parts: Parts) -> tuple[Report, Report]:
         run_sft(parts, algorithm, "sft", after_step=partial(evaluate_between, parts))
     else:
         assert parts.problems is not None
-        run_grpo(parts, algorithm, parts.problems)
+        run_algorithm(parts, algorithm, parts.problems)
     if parts.accelerator.is_main_process:
         save_policy(parts.policy, parts.folder / "final")  # before anything else can fail
     return before, run_evaluation(parts, "after", step=algorithm.steps)
@@ -83,13 +90,38 @@ def run_sft(parts: Parts, config: SFTConfig, phase: str, after_step: Callable[[i
         )
 
 
-def run_grpo(parts: Parts, config: GRPOConfig, problems: ProblemStream) -> None:
-    """GRPO on the task's training problems."""
-    accelerator, policy, seed = parts.accelerator, parts.policy, parts.config.seed
-    run = GRPO(
+def run_algorithm(parts: Parts, config: CriticFreeConfig | PPOConfig | TRPOConfig, problems: ProblemStream) -> None:
+    """Reinforcement learning on the task's training problems."""
+    with parts.tracker.phase(config.name, config.steps):
+        if isinstance(config, PPOConfig):
+            train_ppo(ppo_run(parts, config, problems))
+        elif isinstance(config, TRPOConfig):
+            train_trpo(policy_run(parts, config, problems, OptimizerConfig(), 0))
+        else:
+            train_grpo(policy_run(parts, config, problems, config.optimizer, config.updates))
+
+
+def policy_run(
+    parts: Parts,
+    config: Config,
+    problems: ProblemStream,
+    optimizer: OptimizerConfig,
+    updates: int,
+    head: Sequence[Parameter] = (),
+) -> PolicyRun[Config]:
+    """What the algorithms share.
+
+    Args:
+        parts, config, problems: the run.
+        optimizer, updates: the policy's, and how many of its steps there are; TRPO has none, and never calls it.
+        head: what else is trained with the policy.
+    """
+    policy = parts.policy
+    return PolicyRun(
         config=config,
         policy=policy,
         reference=reference_of(policy.model) if config.kl.coefficient > 0 else None,
+        beta=Coefficient(config.kl.coefficient),
         share_prompt=parts.config.model.share_prompt and can_share_prompt(policy.model),
         logits_chunk=parts.config.model.logits_chunk,
         problems=problems,
@@ -99,14 +131,25 @@ def run_grpo(parts: Parts, config: GRPOConfig, problems: ProblemStream) -> None:
         sampling=parts.sampling,
         scorer=parts.scorer,
         max_unjudged=parts.config.verification.max_unjudged,
-        session=Session(policy.model, accelerator, config.optimizer, config.steps * config.epochs * config.minibatches),
+        session=Session(policy.model, parts.accelerator, optimizer, updates, head),
         tracker=parts.tracker,
         rollouts=parts.folder / "rollouts",
-        seed=seed,
+        seed=parts.config.seed,
         after_step=partial(evaluate_between, parts),
     )
-    with parts.tracker.phase("grpo", config.steps):
-        train_grpo(run)
+
+
+def ppo_run(parts: Parts, config: PPOConfig, problems: ProblemStream) -> PPO:
+    """The policy and its critic."""
+    model = parts.config.model
+    critic = load_critic(config.critic, parts.policy, model.dtype, model.attention)
+    head = list(critic.head.parameters()) if critic.shared else []
+    updates = config.steps * config.epochs * config.minibatches
+    session = None
+    if not critic.shared:
+        session = Session(CriticModule(critic), parts.accelerator, config.critic.optimizer, updates)
+    run = policy_run(parts, config, problems, config.optimizer, config.updates, head)
+    return PPO(run, critic, session, Coefficient(config.penalty.coefficient))
 
 
 def evaluate_between(parts: Parts, step: int) -> None:

@@ -6,7 +6,7 @@ why the model is not wrapped in DistributedDataParallel: it averages, and wants 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -29,13 +29,16 @@ class Update:
         loss: of the global batch.
         grad_norm: L2 norm of the gradient before clipping.
         learning_rate: it was taken with.
-        applied: False if loss or gradient was not finite, and the parameters were left as they were.
+        applied: False if loss or gradient was not finite, or the step was refused, and the parameters were left as they
+            were.
+        refused: was it computed, and not wanted then?
     """
 
     loss: float
     grad_norm: float
     learning_rate: float
     applied: bool
+    refused: bool = False
 
 
 class Session:
@@ -46,13 +49,16 @@ class Session:
         accelerator: device, mixed precision and processes.
         config: optimiser, schedule, clipping.
         updates: optimiser steps of the whole training, for the schedule.
+        head: parameters trained with the model that are none of it.
 
     Attributes:
         done: updates so far, those included that were skipped or had nothing to learn from.
         skipped: updates that were not finite.
     """
 
-    def __init__(self, model: Any, accelerator: Accelerator, config: OptimizerConfig, updates: int) -> None:
+    def __init__(
+        self, model: Any, accelerator: Accelerator, config: OptimizerConfig, updates: int, head: Sequence[Tensor] = ()
+    ) -> None:
         self.model = model
         self.accelerator = accelerator
         self.config = config
@@ -60,7 +66,7 @@ class Session:
         self.done = 0
         self.skipped = 0
         self._skipped_in_a_row = 0
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.parameters = [p for p in [*model.parameters(), *head] if p.requires_grad]
         self.optimizer = torch.optim.AdamW(
             self.parameters,
             lr=config.learning_rate,
@@ -74,10 +80,11 @@ class Session:
         """The rate of the next update."""
         return self.config.learning_rate * rate_factor(self.done, self.updates, self.config)
 
-    def update(self, losses: Iterable[Tensor]) -> Update:
+    def update(self, losses: Iterable[Tensor], wanted: Callable[[], bool] = lambda: True) -> Update:
         """Backward each micro-batch's share of the loss as it comes, sum gradients over processes, step.
 
-        All processes must call this together; one without micro-batches gives an empty iterable.
+        All processes must call this together; one without micro-batches gives an empty iterable. `wanted` is asked when
+        all losses have been computed, and must say the same on all processes.
 
         Raises:
             ReasonRLError: `max_nonfinite` updates in a row had a non-finite loss or gradient.
@@ -87,15 +94,15 @@ class Session:
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm))
         # Loss and gradient are sums over processes: what is not finite on one is not finite on all, and all skip.
         finite = math.isfinite(loss) and math.isfinite(norm)
-        rate = self.learning_rate
-        if finite:
+        rate, refused = self.learning_rate, finite and not wanted()
+        if finite and not refused:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.done += 1
         self._count(finite, loss, norm)
-        return Update(loss=loss, grad_norm=norm, learning_rate=rate, applied=finite)
+        return Update(loss=loss, grad_norm=norm, learning_rate=rate, applied=finite and not refused, refused=refused)
 
     def pass_over(self) -> None:
         """Move the schedule on past an update that has nothing to learn from."""
@@ -108,6 +115,13 @@ class Session:
         tensor = torch.tensor(value, dtype=torch.float64, device=self.accelerator.device)
         total: Tensor = self.accelerator.reduce(tensor, reduction="sum")
         return total.item()
+
+    def sum_tensor(self, tensor: Tensor) -> Tensor:
+        """The sum of a tensor over all processes, on the device it is on."""
+        if self.accelerator.num_processes == 1:
+            return tensor
+        total: Tensor = self.accelerator.reduce(tensor.to(self.accelerator.device), reduction="sum")
+        return total.to(tensor.device)
 
     def max(self, value: float) -> float:
         """The largest of a number over all processes (float64); NaN if it is NaN on one."""

@@ -114,7 +114,7 @@ def test_a_task_is_shown_with_its_rows_and_reward(program: Program, mine: str) -
         "--model PATH shows prompts with the chat template and special tokens of a model",
         "reward     1 × exact + 0.5 × nosuch", "right      where the judge, exact, gives at least 1",
         "judge      exact 0.1.0 (reasonrl): answer '', ignore_case True", "verifier   nosuch, not installed",
-        "sampling   temperature 1.0, top_p 1.0, top_k 0, max_tokens 40, stop ()",
+        "sampling   temperature 1.0, top_p 1.0, top_k 0, min_p 0.0, max_tokens 40, stop ()",
     ):  # fmt: skip
         assert line in ended.out.splitlines(), line
     assert "row 2" not in ended.out

@@ -70,6 +70,6 @@ def test_an_evaluation_is_greedy_once_and_sampled_n_times_with_the_same_seeds_ev
 
 def test_a_runs_sampling_wins_key_by_key() -> None:
     task = SamplingConfig(temperature=0.6, max_tokens=26, stop=("\n",))
-    assert to_sampling(task) == Sampling(0.6, 1.0, 0, 26, ("\n",))
-    assert to_sampling(task, SamplingConfig(temperature=1.0)) == Sampling(1.0, 1.0, 0, 26, ("\n",))
-    assert to_sampling(task, SamplingConfig(stop=())) == Sampling(0.6, 1.0, 0, 26, ())
+    assert to_sampling(task) == Sampling(0.6, max_tokens=26, stop=("\n",))
+    assert to_sampling(task, SamplingConfig(temperature=1.0)) == Sampling(1.0, max_tokens=26, stop=("\n",))
+    assert to_sampling(task, SamplingConfig(stop=())) == Sampling(0.6, max_tokens=26)

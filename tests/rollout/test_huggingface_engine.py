@@ -56,6 +56,7 @@ def test_greedy_is_what_generate_gives(family: str, attention: str) -> None:
     [
         Sampling(temperature=0.6), Sampling(), Sampling(temperature=1.4), Sampling(temperature=0),
         Sampling(temperature=1.4, top_k=5), Sampling(top_p=0.7), Sampling(temperature=1.4, top_k=9, top_p=0.8),
+        Sampling(temperature=1.4, min_p=0.2),
     ],
     ids=str,
 )  # fmt: skip
@@ -73,10 +74,11 @@ def test_logprobs_are_those_of_a_full_forward(family: str, sampling: Sampling) -
 
 
 def truncated_log_softmax(scores: Tensor, sampling: Sampling) -> Tensor:
-    """Row by row: the k likeliest, then the smallest set of them with mass top_p, renormalised."""
+    """Row by row: what is likely enough, of it the k likeliest, then the smallest set of them with mass top_p."""
     found = torch.full_like(scores, -torch.inf)
     for row, out in zip(scores, found, strict=True):
-        order = row.argsort(descending=True)[: sampling.top_k or None]
+        order = row.argsort(descending=True)
+        order = order[row.softmax(0)[order] >= sampling.min_p * row.softmax(0).max()][: sampling.top_k or None]
         p = row[order].softmax(0)
         kept = order[: 1 + int((p.cumsum(0) < sampling.top_p).sum())] if sampling.top_p < 1 else order
         out[kept] = row[kept].log_softmax(0)

@@ -4,6 +4,7 @@ Two vLLM engines are started for the whole file, and one of them once more, afte
 """
 
 import copy
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -115,12 +116,14 @@ def test_logprobs_are_the_trainers_before_and_after_a_sync(case: Case, temperatu
     sync(case.engine, case.policy)
 
 
-def test_a_truncated_distribution_is_what_its_logprobs_are_of(case: Case) -> None:
-    sampling = Sampling(temperature=0.8, top_k=4, max_tokens=16)
+@pytest.mark.parametrize("limit", [{"top_k": 4}, {"min_p": 0.1}], ids=str)
+def test_a_truncated_distribution_is_what_its_logprobs_are_of(case: Case, limit: dict[str, Any]) -> None:
+    sampling = Sampling(temperature=0.8, max_tokens=16, **limit)
     for rollout in sampled(case, sampling).values():
         with torch.no_grad():
             logits = full_logits(case.policy.model, rollout.prompt_ids, rollout.response_ids) / 0.8
-        kept = logits.where(logits >= logits.topk(4).values[:, -1:], -torch.inf).log_softmax(-1)
+        least = logits.topk(4).values[:, -1:] if "top_k" in limit else logits.amax(-1, keepdim=True) + math.log(0.1)
+        kept = logits.where(logits >= least, -torch.inf).log_softmax(-1)
         expected = kept[range(len(rollout.response_ids)), rollout.response_ids]
         torch.testing.assert_close(torch.tensor(rollout.logprobs), expected, rtol=0, atol=CLOSE)
 

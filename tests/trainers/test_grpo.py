@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from small_runs import NO_CLIPPING, engine_of, grpo_run, judged, tiny_policy, weights_of
+from small_runs import (
+    GRPO,
+    NO_CLIPPING,
+    engine_of,
+    grpo_run,
+    judged,
+    tiny_policy,
+    token_stats,
+    update,
+    weights_of,
+    with_advantages,
+)
 
 from reasonrl import ReasonRLError
 from reasonrl.batch import collate
@@ -16,9 +27,10 @@ from reasonrl.evaluation.evaluate import Judged
 from reasonrl.models.load import Policy, reference_of
 from reasonrl.models.logprobs import response_logprobs
 from reasonrl.rollout.engine import Request, Sampling
-from reasonrl.trainers import grpo
-from reasonrl.trainers.grpo import GRPO, gather_checked, token_stats, update, with_advantages
-from reasonrl.trainers.metrics import Sample, TokenStats, response_metrics
+from reasonrl.trainers import policy as policy_runs
+from reasonrl.trainers.metrics import TokenStats, response_metrics
+from reasonrl.trainers.policy import gather_checked
+from reasonrl.trainers.sample import Sample
 
 
 def config(**settings: Any) -> GRPOConfig:
@@ -37,7 +49,7 @@ class Count:
             self.without += not torch.is_grad_enabled()
             return response_logprobs(*args, **kwargs)
 
-        monkeypatch.setattr(grpo, "response_logprobs", counted)
+        monkeypatch.setattr(policy_runs, "response_logprobs", counted)
 
 
 RESPONSES = [
@@ -114,7 +126,7 @@ def test_a_right_response_becomes_likelier_and_a_wrong_one_less_likely(policy: P
 def logprobs(run: GRPO, samples: Sequence[Sample]) -> list[list[float]]:
     """The policy's log-probabilities of each response, as the trainer computes them."""
     batch = collate([s.row for s in samples], run.policy.pad_id)
-    scores = grpo.forward(run, run.policy.model, batch).logprobs.tolist()
+    scores = policy_runs.forward(run, run.policy.model, batch).logprobs.tolist()
     return [row[: len(s.row.response_ids)] for row, s in zip(scores, samples, strict=True)]
 
 
@@ -146,8 +158,10 @@ def test_advantages_by_hand(policy: Policy) -> None:
     samples = with_advantages(grpo_run(config(group_size=4), policy), responses, [5, 2])
     assert [s.row.group for s in samples] == [5] * 4 + [2] * 4
     root = math.sqrt(2)
-    assert [s.row.advantage for s in samples[:4]] == pytest.approx([root, -1 / root, -1 / root, 0], rel=1e-5)
-    assert [s.row.advantage for s in samples[4:]] == [0.0] * 4
+    assert [s.row.advantages for s in samples[:4]] == [
+        pytest.approx((a, a), rel=1e-5) for a in (root, -1 / root, -1 / root, 0)
+    ]
+    assert [s.row.advantages for s in samples[4:]] == [(0.0, 0.0)] * 4
     assert [s.counted for s in samples] == [True] * 3 + [False] + [True] * 4
     assert [s.learns for s in samples] == [True] * 3 + [False] * 5
 

@@ -20,7 +20,7 @@ from plain_grpo import (
     run_of,
     samples_of,
 )
-from small_runs import judged, relative_difference, tiny_policy
+from small_runs import judged, relative_difference, tiny_policy, with_advantages
 from torch import Tensor
 
 from reasonrl import ReasonRLError
@@ -28,9 +28,9 @@ from reasonrl.config import GRPOConfig, ImportanceConfig
 from reasonrl.evaluation.evaluate import Judged
 from reasonrl.models.load import Policy, reference_of
 from reasonrl.models.logprobs import response_logprobs
-from reasonrl.trainers import grpo
-from reasonrl.trainers.grpo import corrects_sampler, with_advantages, with_old_logprobs
-from reasonrl.trainers.metrics import Sample
+from reasonrl.trainers import policy as policy_runs
+from reasonrl.trainers.policy import with_old_logprobs
+from reasonrl.trainers.sample import Sample
 
 NAN, INF = math.nan, math.inf
 TRUNCATED = {"mode": "truncated", "cap": 1.2}
@@ -74,7 +74,7 @@ def one_sample(policy: Policy, wanted: GRPOConfig, shifts: Sequence[float]) -> l
     given = tuple((plain_logprobs(policy.model, BY_HAND).detach() - torch.tensor(shifts)).tolist())
     pair = [replace(BY_HAND, rollout=replace(BY_HAND.rollout, logprobs=given)), judged(0, 1, (5,), 0.0)]
     sample = with_advantages(run_of(policy, None, wanted), pair, [0])[0]
-    return [replace(sample, row=replace(sample.row, advantage=1.5))]
+    return [replace(sample, row=replace(sample.row, advantages=(1.5, 1.5)))]
 
 
 def gradients_of(policy: Policy, factors: Sequence[float]) -> dict[str, Tensor]:
@@ -93,7 +93,7 @@ def test_the_weighted_loss_by_hand_where_the_policy_has_not_moved(policy: Policy
     """ρ = 1, w = e^0.5 and min(e, 2): loss −1.5·(e^0.5 + 2)/2."""
     wanted = small(epochs=epochs, importance={"mode": "truncated", "cap": 2.0})
     samples = one_sample(policy, wanted, [0.5, 1.0])
-    samples = with_old_logprobs(run_of(policy, None, wanted), samples)
+    samples = with_old_logprobs(run_of(policy, None, wanted), samples, on_policy=wanted.on_policy)
     loss, gradients = packed_update(policy, None, samples, wanted)
     weights = [math.exp(0.5), 2.0]
     assert loss == pytest.approx(-1.5 * sum(weights) / 2, rel=1e-5)
@@ -122,7 +122,7 @@ def test_without_correction_the_sampler_stands_for_the_old_policy(
     wanted = small(epochs=epochs, importance={"mode": "none"})
     run = replace(run_of(policy, None, wanted), sampler_is_policy=False)
     samples = one_sample(policy, wanted, [0.05, 0.5])
-    assert with_old_logprobs(run, samples) == samples
+    assert with_old_logprobs(run, samples, on_policy=wanted.on_policy) == samples
     loss, gradients = packed_update(policy, None, samples, wanted, sampler_is_policy=False)
     assert loss == pytest.approx(-1.5 * sum(factors) / 2, rel=1e-5)
     passing = [-1.5 * factor / 2 * (factor != 1.25) for factor in factors]
@@ -161,7 +161,7 @@ def test_neither_micro_batches_nor_order_nor_the_way_of_the_forward_matter(
         cut = wanted.model_copy(update={"micro_batch_tokens": micro_batch_tokens})
         run = run_of(policy, reference, cut, **parts)
         samples = with_advantages(run, responses, range(4))
-        samples = with_old_logprobs(run, samples[::-1] if backwards else samples)
+        samples = with_old_logprobs(run, samples[::-1] if backwards else samples, on_policy=False)
         return packed_update(moved, reference, samples, cut, **parts)
 
     whole = step(10_000)
@@ -194,7 +194,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             seen.append(len(batch.response_ids))
         return response_logprobs(model, batch, **settings)
 
-    monkeypatch.setattr(grpo, "response_logprobs", wrapped)
+    monkeypatch.setattr(policy_runs, "response_logprobs", wrapped)
     return seen
 
 
@@ -223,13 +223,13 @@ def test_old_logprobs_are_computed_once_and_only_where_they_are_needed(
 def test_a_kl_in_the_reward_is_that_of_the_trainer(policy: Policy, responses: list[Judged]) -> None:
     """Before the first update policy and reference are one model: no KL, whatever the sampler's kernels do."""
     wanted = config(kl=kl("k1", "reward") | {"coefficient": 5.0}, importance=TRUNCATED)
-    without = [s.row.advantage for s in samples_of(policy, None, responses, config(importance=TRUNCATED))]
+    without = [s.row.advantages[0] for s in samples_of(policy, None, responses, config(importance=TRUNCATED))]
     itself = reference_of(policy.model)
     first, last = slice(0, 3), slice(12, 16)  # the groups whose rewards differ; rounding divides those that agree
-    corrected = [s.row.advantage for s in samples_of(policy, itself, responses, wanted)]
+    corrected = [s.row.advantages[0] for s in samples_of(policy, itself, responses, wanted)]
     assert corrected[first] + corrected[last] == pytest.approx(without[first] + without[last], abs=1e-3)
     off = wanted.model_copy(update={"importance": ImportanceConfig(mode="none")})
-    sampled = [s.row.advantage for s in samples_of(policy, itself, responses, off)]
+    sampled = [s.row.advantages[0] for s in samples_of(policy, itself, responses, off)]
     assert max(abs(a - b) for a, b in zip(sampled[last], without[last], strict=True)) > 0.3
 
 
@@ -240,8 +240,8 @@ def test_auto_is_resolved_by_whether_the_sampler_is_the_policy(
     policy: Policy, mode: str, same: bool, another: bool
 ) -> None:
     run = run_of(policy, None, config(importance={"mode": mode}))
-    assert corrects_sampler(run) == same, "the default is a sampler that is the policy"
-    assert corrects_sampler(replace(run, sampler_is_policy=False)) == another
+    assert run.corrects_sampler == same, "the default is a sampler that is the policy"
+    assert replace(run, sampler_is_policy=False).corrects_sampler == another
 
 
 @pytest.mark.parametrize("mode", ["truncated", "none"])

@@ -24,11 +24,10 @@ from plain_grpo import (
     run_of,
     samples_of,
 )
-from small_runs import relative_difference, tiny_policy
+from small_runs import relative_difference, tiny_policy, update, with_advantages
 
 from reasonrl.evaluation.evaluate import Judged
 from reasonrl.models.load import Policy, reference_of
-from reasonrl.trainers.grpo import update, with_advantages
 from reasonrl.trainers.metrics import TokenStats
 
 
@@ -70,7 +69,7 @@ def test_responses_cut_at_the_limit_are_masked_but_stay_in_the_mean(
     wanted = config(aggregation=aggregation, mask_truncated=True, epochs=2)
     samples = samples_of(policy, reference, responses, wanted)
     assert [s.counted for s in samples[:4]] == [True, False, True, False]
-    assert samples[0].row.advantage == pytest.approx((1 - 0.5) / math.sqrt(1 / 6), rel=1e-4)
+    assert samples[0].row.advantages[0] == pytest.approx((1 - 0.5) / math.sqrt(1 / 6), rel=1e-4)
     assert_same(packed_update(policy, reference, samples, wanted), plain_update(policy, reference, responses, wanted))
 
 
@@ -130,7 +129,7 @@ def test_kl_in_the_reward(policy: Policy, reference: Any, responses: list[Judged
             given = one.scored.reward
             rewards.append(None if given is None else given - 0.1 * float(ESTIMATORS[estimator](apart).sum()))
         expected = plain_advantages(rewards, "population")
-        assert [s.row.advantage for s in samples[start : start + 4]] == pytest.approx(expected, abs=1e-4)
+        assert [s.row.advantages[0] for s in samples[start : start + 4]] == pytest.approx(expected, abs=1e-4)
     # The second group agrees no longer, the third still has one judged response; and the loss has no KL term.
     assert [s.learns for s in samples[4:12]] == [True] * 4 + [False] * 4
     gradients = packed_update(policy, reference, samples, wanted)[1]

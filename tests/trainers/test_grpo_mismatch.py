@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 from plain_grpo import config, plain_logprobs, run_of
-from small_runs import DEBUG, engine_of, judged, reset_accelerate, tiny_policy
+from small_runs import DEBUG, engine_of, judged, reset_accelerate, tiny_policy, token_stats, update, with_advantages
 from typer.testing import CliRunner
 
 from reasonrl.cli.main import app
 from reasonrl.models.load import Policy
 from reasonrl.rollout.engine import Request, Sampling
 from reasonrl.trainers import metrics
-from reasonrl.trainers.grpo import token_stats, update, with_advantages, with_old_logprobs
 from reasonrl.trainers.metrics import TokenStats
+from reasonrl.trainers.policy import with_old_logprobs
 
 NAN = math.nan
 MISMATCH = {*metrics.MISMATCH_MEANS, *metrics.MISMATCH_MAXIMA, *metrics.MISMATCH_MINIMA}
@@ -43,7 +43,7 @@ def test_mismatch_metrics_by_hand(policy: Policy) -> None:
     ]  # fmt: skip
     run = run_of(policy, None, wanted)
     stats = token_stats(run)
-    samples = with_old_logprobs(run, with_advantages(run, pair, [0]))
+    samples = with_old_logprobs(run, with_advantages(run, pair, [0]), on_policy=False)
     update(run, samples, stats)
     found = stats.reduced(run.session)
     ratios = [math.exp(0.5), math.exp(-0.1), math.exp(0.3)]

@@ -22,7 +22,7 @@ def problems(count: int) -> list[Prompted]:
 
 
 def drawn(stream: ProblemStream, step: int) -> list[str]:
-    return [one.problem.id for one in stream.of_step(step)[0]]
+    return [one.problem.id for one in stream.of_step(step)[0][0]]
 
 
 def test_an_epoch_draws_no_problem_twice_and_the_next_is_in_another_order() -> None:
@@ -55,7 +55,7 @@ def test_processes_share_out_the_problems_of_a_step(world: int) -> None:
     for step in range(1, 6):
         found: dict[int, str] = {}
         for stream in streams:
-            shares, positions = stream.of_step(step)
+            [(shares, positions)] = stream.of_step(step)
             assert len(shares) in (5 // world, -(-5 // world)), "shared out evenly, up to one"
             found.update(zip(positions, (one.problem.id for one in shares), strict=True))
         assert [found[position] for position in range(5)] == drawn(alone, step)
@@ -161,7 +161,7 @@ def test_two_problems_of_a_step_never_have_one_id() -> None:
 
     source = Streamed(read, lambda problem: Prompted(problem, (1,)), 24, "s", "t")
     for step in range(1, 4):
-        found = ProblemStream([(source, 1.0)], 6).of_step(step)[0]
+        found = ProblemStream([(source, 1.0)], 6).of_step(step)[0][0]
         assert len({one.problem.id for one in found}) == 6
     assert source.left_out.faults > 0
     assert re.search(r"row \d+: has the id 'p\d+' of row \d+ in the same step; choose", source.left_out.first)

@@ -18,9 +18,9 @@ from reasonrl.cli.main import app
 from reasonrl.models.load import load_policy, reference_of
 from reasonrl.models.logprobs import response_logprobs
 from reasonrl.plugins import installed
-from reasonrl.trainers import grpo, run
-from reasonrl.trainers.grpo import update
-from reasonrl.trainers.metrics import Sample
+from reasonrl.trainers import policy, run, updates
+from reasonrl.trainers.sample import Sample
+from reasonrl.trainers.updates import update_once
 
 TIMED = ("seconds", "tokens_per_second", "sampled_tokens_per_second")
 SMALL = ("warm_start=null", "evaluation.rows=1", "evaluation.samples=1", "evaluation.k=[1]", "evaluation.every=0")
@@ -81,7 +81,8 @@ def test_the_resolved_config_loads_back(folder: Path) -> None:
 GRPO_KEYS = {
     "step", "reward", "reward_std", "pass_rate", "unjudged", "groups_that_agree", "response_length",
     "response_length_max", "truncated", "policy_version", "reward/arithmetic_steps", "reward/length", "kl", "approx_kl",
-    "clip_fraction", "entropy", "padding", "policy_loss", "grad_norm", "updates", "skipped_updates", "learning_rate",
+    "clip_fraction", "entropy", "padding", "policy_loss", "grad_norm", "updates",
+    "skipped_updates", "stopped_updates", "learning_rate",
     "tokens_per_second", "sampled_tokens_per_second", "seconds", "seconds/sample", "seconds/advantages",
     "seconds/update", "seconds/sync", "seconds/store",
 }  # fmt: skip
@@ -278,7 +279,7 @@ def test_without_kl_no_reference_is_loaded_and_no_logprobs_are_computed_again(
         return response_logprobs(*args, **kwargs)
 
     monkeypatch.setattr(run, "reference_of", copied)
-    monkeypatch.setattr(grpo, "response_logprobs", counted)
+    monkeypatch.setattr(policy, "response_logprobs", counted)
     counts = []
     for coefficient in (0.0, 0.1):
         penalty = f"algorithm.kl.coefficient={coefficient}"
@@ -298,12 +299,12 @@ def test_without_kl_no_reference_is_loaded_and_no_logprobs_are_computed_again(
 def test_every_epoch_cuts_the_groups_into_minibatches_anew(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[frozenset[int]] = []
 
-    def recorded(run: Any, minibatch: Sequence[Sample], stats: Any) -> Any:
+    def recorded(run: Any, session: Any, minibatch: Sequence[Sample], *others: Any) -> Any:
         assert len(minibatch) == 4 * len({s.row.group for s in minibatch})
         seen.append(frozenset(s.row.group for s in minibatch))
-        return update(run, minibatch, stats)
+        return update_once(run, session, minibatch, *others)
 
-    monkeypatch.setattr(grpo, "update", recorded)
+    monkeypatch.setattr(updates, "update_once", recorded)
     run.train(small("sevens", "algorithm.steps=2", "algorithm.epochs=3", "algorithm.minibatches=2"), silent())
     assert len(seen) == 12
     for first, second in zip(seen[::2], seen[1::2], strict=True):
@@ -366,6 +367,7 @@ def test_overrides_reach_the_trainer(small: Any) -> None:
         ("sampling.max_tokens=64", "beyond the model's 64 positions"),
         ("sampling.temperature=0", "all responses of a group would be the same"),
         ("sampling.top_p=0.9", "samples from the whole distribution"),
+        ("sampling.min_p=0.1", "set sampling.top_p to 1, and sampling.top_k and sampling.min_p to 0"),
     ],
 )
 def test_a_run_that_cannot_begin_leaves_no_folder(small: Any, tmp_path: Path, override: str, message: str) -> None:

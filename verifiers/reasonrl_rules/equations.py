@@ -44,11 +44,18 @@ NEAR = 12  # characters before an expression that are looked at
 
 @dataclass(frozen=True)
 class Equation:
-    """An equation found in a text at characters [start, end), and whether it is true."""
+    """An equation found in a text.
+
+    Attributes:
+        start, end: it stands at characters [start, end).
+        holds: whether it is true.
+        form: its numbers and signs, the same however they are written: `1,000 × 2.50=…` as `1000*2.5=…`.
+    """
 
     start: int
     end: int
     holds: bool
+    form: str
 
 
 def find_equations(text: str, thousands: bool = True) -> list[Equation]:
@@ -108,7 +115,7 @@ def _equations_of(text: str, run: list[Token]) -> Iterator[Equation]:
             continue
         holds = _holds(left, right)
         if holds is not None:
-            yield Equation(left[0].start, right[-1].end, holds)
+            yield Equation(left[0].start, right[-1].end, holds, f"{_form(left)}={_form(right)}")
 
 
 def _without_bullet(text: str, run: list[Token]) -> list[Token]:
@@ -155,6 +162,17 @@ def _is_glued_before(text: str, side: Sequence[Token]) -> bool:
 
 def _has_operator(side: Sequence[Token]) -> bool:
     return any(token.kind in OPERATORS and before.kind in OPERANDS for before, token in pairwise(side))
+
+
+def _form(side: Sequence[Token]) -> str:
+    return "".join(_plain(token.text) if token.kind == "number" else token.kind for token in side)
+
+
+def _plain(number: str) -> str:
+    """The number without commas, leading zeros and zeros after the last decimal. Of any length, unlike its value."""
+    whole, _, decimals = number.replace(",", "").partition(".")
+    decimals = decimals.rstrip("0")
+    return (whole.lstrip("0") or "0") + (f".{decimals}" if decimals else "")
 
 
 def _holds(left: Sequence[Token], right: Sequence[Token]) -> bool | None:

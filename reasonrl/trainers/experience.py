@@ -1,0 +1,88 @@
+"""The responses of a step and what they earned; groups that teach nothing are replaced where the config asks for it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from reasonrl.config import AdvantageConfig
+from reasonrl.evaluation.evaluate import Judged, Prompted, sample_and_verify
+from reasonrl.rollout.finished import decoded
+from reasonrl.trainers.advantages import Earned, earned, with_advantages, without_spread
+from reasonrl.trainers.metrics import Clock
+from reasonrl.trainers.policy import PolicyRun, Run, rescored, with_reference
+from reasonrl.trainers.sample import Sample, make_sample
+
+
+def sample_with_advantages(run: PolicyRun[Any], step: int, clock: Clock) -> list[Sample]:
+    """A step's responses with group-based advantages.
+
+    With `refills`, groups without spread are left out of the loss, and those of further problems sampled in their place
+    (dynamic sampling: DAPO, arXiv 2503.14476, §3.2). That a group teaches nothing shows in the spread of its rewards; a
+    mean of 0 or 1 says so only where rewards are 0 or 1.
+    """
+    config: AdvantageConfig = run.config
+    first, *others = run.problems.of_step(step)
+    samples = sample_groups(run, *first, step, clock)
+    if config.refills:
+        samples = marked(run, samples)
+    for problems, positions in others:
+        missing = len(first[0]) - len({s.row.group for s in samples if not s.left_out})
+        if missing:
+            samples += marked(run, sample_groups(run, problems[:missing], positions[:missing], step, clock))
+    run.engine.rest()
+    kept = [s for s in samples if not s.left_out]
+    return with_group_advantages(run, kept) + [s for s in samples if s.left_out]
+
+
+def with_group_advantages(run: PolicyRun[Any], samples: Sequence[Sample]) -> list[Sample]:
+    """A step's samples with their advantages and with what a KL in the loss needs; all processes call it together."""
+    config: AdvantageConfig = run.config
+    found = with_reference(run, samples) if run.kl_in_loss else samples
+    all_learn = run.kl_in_loss or getattr(config, "entropy_bonus", 0.0) > 0
+    return with_advantages(found, earned_by(run, found), config, run.session.sum_tensor, all_learn=all_learn)
+
+
+def sample_groups(
+    run: Run, problems: Sequence[Prompted], positions: Sequence[int], step: int, clock: Clock
+) -> list[Sample]:
+    """G responses to each problem and what they earned.
+
+    Args:
+        run: the run.
+        problems, positions: this process's, and where each stands in the step's global batch.
+        step: the step, from 1.
+        clock: told how long sampling and the rest took.
+    """
+    config = run.config
+    judged = sample_and_verify(
+        problems, run.engine, run.scorer, run.sampling, samples=config.group_size, seed=run.seed, step=step
+    )
+    clock.lap("sample")
+    samples = samples_of(run, judged, positions)
+    clock.lap("advantages")
+    return samples
+
+
+def samples_of(run: Run, judged: Sequence[Judged], positions: Sequence[int]) -> list[Sample]:
+    """Responses, group after group, with what they earned and what a KL in the reward needs; no advantages yet."""
+    config = run.config
+    groups = [position for position in positions for _ in range(config.group_size)]
+    decode = partial(decoded, run.policy.tokenizer)
+    samples = [
+        make_sample(one, group, config, run.sampling.max_tokens, config.supervision, decode)
+        for one, group in zip(judged, groups, strict=True)
+    ]
+    return rescored(run, with_reference(run, samples)) if run.kl_in_reward else samples
+
+
+def marked(run: PolicyRun[Any], samples: Sequence[Sample]) -> list[Sample]:
+    """The samples; those of groups without spread are left out of the loss."""
+    teaching = ~without_spread(earned_by(run, samples), run.config)
+    groups = {s.row.group for s, teaches in zip(samples, teaching.tolist(), strict=True) if teaches}
+    return [s if s.row.group in groups else replace(s, counted=False, learns=False, left_out=True) for s in samples]
+
+
+def earned_by(run: Run, samples: Sequence[Sample]) -> Earned:
+    """What the samples earned."""
+    return earned(samples, run.config.kl, run.beta.value if run.kl_in_reward else 0.0)
