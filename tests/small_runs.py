@@ -1,10 +1,12 @@
-"""What tests of training share: a tiny policy, responses with rewards set by hand, a GRPO run around them."""
+"""What tests of training share: a tiny policy, responses with rewards set by hand, a GRPO or PPO run around them."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,9 +15,10 @@ from accelerate.state import AcceleratorState
 from rich.console import Console
 from torch import Tensor
 
-from reasonrl.config import CriticFreeConfig, ModelConfig, OptimizerConfig, TinyModelConfig
+from reasonrl.config import CriticConfig, CriticFreeConfig, ModelConfig, OptimizerConfig, PPOConfig, TinyModelConfig
 from reasonrl.evaluation.engines import huggingface_engine
 from reasonrl.evaluation.evaluate import Judged
+from reasonrl.models.critic import Critic, CriticModule, load_critic
 from reasonrl.models.load import Policy, load_policy
 from reasonrl.plugins import VerifierSource
 from reasonrl.rollout.engine import Engine, Sampling
@@ -26,11 +29,12 @@ from reasonrl.trainers.grpo import loss
 from reasonrl.trainers.metrics import TokenStats
 from reasonrl.trainers.objective import Objective, objective_of
 from reasonrl.trainers.policy import PolicyRun
+from reasonrl.trainers.ppo import PPO
 from reasonrl.trainers.sample import Sample
 from reasonrl.trainers.session import Session, Update
 from reasonrl.trainers.updates import update_once
 from reasonrl.types import FinishReason, Problem, Response, Rollout
-from reasonrl.verifier import Verdict, Verifier, VerifierOptions
+from reasonrl.verifier import StepReward, Verdict, Verifier, VerifierOptions
 
 ROOT = Path(__file__).parents[1]
 DEBUG = str(ROOT / "configs" / "debug" / "grpo.yaml")
@@ -102,6 +106,18 @@ def judged(
     return Judged(Problem(f"p{position}", "", None), rollout, Scored((RULE,), (verdict,), reward, correct))
 
 
+def stepped(one: Judged, text: str, *by_verifier: Sequence[tuple[int, float]], weights: Sequence[float] = ()) -> Judged:
+    """A response with a text, and with the steps that each verifier rewards: where each ends, and its reward."""
+    weights = weights or [1.0] * len(by_verifier)
+    verifiers = tuple(replace(RULE, weight=weight) for weight in weights)
+    verdicts = tuple(
+        replace(one.scored.verdicts[0], steps=tuple(StepReward(0, end, reward) for end, reward in steps))
+        for steps in by_verifier
+    )
+    scored = replace(one.scored, verifiers=verifiers, verdicts=verdicts)
+    return replace(one, rollout=replace(one.rollout, text=text), scored=scored)
+
+
 GRPO = PolicyRun[CriticFreeConfig]
 
 
@@ -142,17 +158,40 @@ def update(run: GRPO, samples: Sequence[Sample], stats: TokenStats) -> Update | 
     return update_once(run, run.session, samples, partial(loss, run, grpo_objective(run), stats))
 
 
+def ppo_run(
+    config: PPOConfig, policy: Policy, critic: Critic, *, reference: Any = None, session: Session | None = None,
+    critic_session: Session | None = None, **parts: Any,
+) -> PPO:  # fmt: skip
+    """A PPO run for tests that call its parts, with sessions on one process unless they are given."""
+    head = list(critic.head.parameters()) if critic.shared else []
+    own = None if critic.shared else critic_session
+    if own is None and not critic.shared:
+        own = Session(CriticModule(critic), accelerator(), config.critic.optimizer, 100)
+    session = session or Session(policy.model, accelerator(), config.optimizer, 100, head)
+    run: Any = grpo_run(config, policy, reference=reference, session=session, **parts)  # type: ignore[arg-type]
+    return PPO(run, critic, own, Coefficient(config.penalty.coefficient))
+
+
+def new_critic(policy: Policy, **settings: Any) -> Critic:
+    """The critic that a run with this policy begins with."""
+    return load_critic(CriticConfig.model_validate(settings), policy, "float32", "sdpa")
+
+
 def engine_of(policy: Policy) -> Engine:
     return huggingface_engine(policy, 64)
 
 
 @contextmanager
-def kept_gradients(session: Session) -> Iterator[dict[str, Tensor]]:
-    """The gradients of the updates inside, by parameter; those of the last one, after clipping."""
+def kept_gradients(session: Session, head: Mapping[str, Tensor] = MappingProxyType({})) -> Iterator[dict[str, Tensor]]:
+    """The gradients of the updates inside, by parameter; those of the last one, after clipping.
+
+    `head` names what is trained with the session's model and is none of it.
+    """
     kept: dict[str, Tensor] = {}
 
     def keep(*_: Any) -> None:
-        kept.update({n: p.grad.clone() for n, p in session.model.named_parameters() if p.grad is not None})
+        named = dict(session.model.named_parameters()) | dict(head)
+        kept.update({n: p.grad.clone() for n, p in named.items() if p.grad is not None})
 
     hook = session.optimizer.register_step_pre_hook(keep)
     try:

@@ -79,11 +79,29 @@ class AdvantageConfig(PolicyConfig):
         return self.process
 
     @model_validator(mode="after")
+    def _shapes_something(self) -> Self:
+        if self.overlong_buffer is not None and self.process is not None and self.process.outcome_weight == 0:
+            raise ValueError(
+                "overlong_buffer shapes the reward of a response, which process supervision with outcome_weight 0 does "
+                "not use; raise process.outcome_weight, or set overlong_buffer to null"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _supervises_groups(self) -> Self:
         if self.process is not None and self.advantage != "group_relative":
             raise ValueError(
                 f"process supervision normalises step rewards in their group; with advantage {self.advantage} there is "
                 "none. Set advantage to group_relative, or process to null"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _refills_compare(self) -> Self:
+        if self.refills > 0 and self.group_size == 1:
+            raise ValueError(
+                f"refills {self.refills} replaces groups whose rewards have no spread, and with group_size 1 none has: "
+                "every response would be left out. Set refills to 0, or group_size to 2 or more"
             )
         return self
 

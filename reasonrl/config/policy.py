@@ -87,6 +87,20 @@ class PolicyConfig(Record):
     micro_batch_tokens: int = Field(16384, ge=1)
     entropy: bool = True
 
+    @property
+    def responses_per_step(self) -> int:
+        """P·G, those sampled in place of others aside."""
+        return self.problems_per_step * self.group_size
+
+    @model_validator(mode="after")
+    def _adapts_slowly(self) -> Self:
+        if self.kl.target is not None and self.responses_per_step >= 5 * self.kl.horizon:
+            raise ValueError(
+                f"kl.horizon {self.kl.horizon} is too small for the {self.responses_per_step} responses of a step: β "
+                f"could lose its sign; it must be more than {self.responses_per_step // 5}"
+            )
+        return self
+
 
 class UpdatesConfig(PolicyConfig):
     """The updates of algorithms that take gradient steps.

@@ -10,6 +10,12 @@ from reasonrl.config.policy import RewardKLConfig, UpdatesConfig
 from reasonrl.yamlfile import Excluding, Record
 
 
+class CriticOptimizerConfig(OptimizerConfig):
+    """The same, by default ten times as fast: a value head begins with nothing."""
+
+    learning_rate: float = Field(1e-5, gt=0)
+
+
 class CriticConfig(Record):
     """The value function.
 
@@ -18,7 +24,7 @@ class CriticConfig(Record):
             head; the policy as training begins if null.
         revision: of the hub's.
         shared: no model of its own, but a value head on the policy's trunk, trained in the policy's updates.
-        warmup_steps: steps at the start that train the critic alone.
+        warmup_steps: steps at the start that train the critic alone; not for a shared one.
         optimizer: of a critic of its own.
     """
 
@@ -26,13 +32,20 @@ class CriticConfig(Record):
     revision: str | None = None
     shared: bool = False
     warmup_steps: int = Field(0, ge=0)
-    optimizer: OptimizerConfig = OptimizerConfig(learning_rate=1e-5)
+    optimizer: CriticOptimizerConfig = CriticOptimizerConfig()
 
     @model_validator(mode="after")
     def _one_trunk(self) -> Self:
         if self.shared and self.path is not None:
             raise Excluding(
                 "a shared critic has the policy's trunk; leave out `path`, or set `shared` to false", "path", "shared"
+            )
+        if self.shared and self.warmup_steps > 0:
+            raise Excluding(
+                "a shared critic learns in the policy's updates, so that there is no critic alone to train; leave out "
+                "`warmup_steps`, or set `shared` to false",
+                "warmup_steps",
+                "shared",
             )
         return self
 
@@ -69,6 +82,7 @@ class PPOConfig(UpdatesConfig):
 
     name: Literal["ppo"] = "ppo"
     group_size: int = Field(1, ge=1)
+    epochs: int = Field(4, ge=1)
     loss: Literal["clip", "penalty"] = "clip"
     clip_low: float = Field(0.2, gt=0, lt=1)
     clip_high: float = Field(0.2, gt=0)
@@ -88,3 +102,26 @@ class PPOConfig(UpdatesConfig):
     def supervision(self) -> ProcessConfig | None:
         """How steps are found; None where the outcome alone counts."""
         return ProcessConfig() if self.process_weight > 0 else None
+
+    @property
+    def updates(self) -> int:
+        """Optimiser steps of the policy: none while the critic is trained alone."""
+        return (self.steps - self.critic.warmup_steps) * self.epochs * self.minibatches
+
+    @model_validator(mode="after")
+    def _trains_the_policy(self) -> Self:
+        if self.critic.warmup_steps >= self.steps:
+            raise ValueError(
+                f"critic.warmup_steps {self.critic.warmup_steps} leaves none of the {self.steps} steps to train the "
+                "policy; lower it, or raise steps"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _penalises_something(self) -> Self:
+        if self.loss == "penalty" and self.on_policy:
+            raise ValueError(
+                "the penalty KL(π_old ‖ π_θ) has no gradient in a step's first update, where both are the same, so "
+                "that with one update a step nothing holds the policy back; set epochs or minibatches to 2 or more"
+            )
+        return self

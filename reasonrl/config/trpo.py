@@ -27,7 +27,7 @@ class TRPOConfig(AdvantageConfig):
     max_kl: float = Field(0.01, gt=0)
     damping: float = Field(0.1, ge=0)
     cg_iterations: int = Field(10, ge=1)
-    cg_tolerance: float = Field(1e-4, ge=0)
+    cg_tolerance: float = Field(1e-4, ge=0, lt=1)
     fisher_share: float = Field(1.0, gt=0, le=1)
     backtracks: int = Field(10, ge=0)
     shrink: float = Field(0.8, gt=0, lt=1)

@@ -57,18 +57,13 @@ def objective(facts: Facts, config: CriticFreeConfig | PPOConfig) -> list[str]:
     ]
     if config.entropy_bonus > 0:
         lines.append("H: entropy of π_θ over the whole vocabulary, exact from the logits")
-    if config.target_kl is not None:
-        lines += stopping(config, config.target_kl)
+    if config.target_kl is not None and not config.on_policy:
+        limit = f"1.5 × {number(config.target_kl)} = {number(1.5 * config.target_kl)}"
+        lines.append(
+            f"after a step's first update, one whose mean KL(π_old ‖ π_θ), by k3, is above {limit} nats a token is not "
+            "taken, nor are those behind it"
+        )
     return lines
-
-
-def stopping(config: UpdatesConfig, target: float) -> list[str]:
-    """When the rest of a step's updates is skipped."""
-    between = " (with one update a step, that between sampler and trainer)" if config.on_policy else ""
-    return [
-        f"an update whose mean KL(π_old ‖ π_θ), by k3{between}, is above 1.5 × {number(target)} = "
-        f"{number(1.5 * target)} nats a token is not taken, nor are those after it in the step"
-    ]
 
 
 def token_loss(facts: Facts) -> list[str]:
@@ -99,8 +94,8 @@ def penalty(config: PPOConfig) -> list[str]:
     low, high = number(target / 1.5), number(1.5 * target)
     return [
         "D = KL(π_old ‖ π_θ) over the whole vocabulary",
-        f"β_p = {number(config.penalty.coefficient)} at first; after each step it is halved where the mean D that the step "
-        f"led to is below {number(target)}/1.5 = {low}, doubled where above 1.5 × {number(target)} = {high} nats a token",
+        f"β_p = {number(config.penalty.coefficient)} at first; by the mean D that a step led to it is halved below "
+        f"{number(target)}/1.5 = {low}, doubled above 1.5 × {number(target)} = {high} nats a token",
     ]
 
 
@@ -109,7 +104,8 @@ def sampler(facts: Facts) -> list[str]:
     config = facts.algorithm
     stops = f"; {', '.join(map(repr, facts.sampling.stop))} ends a response" if facts.sampling.stop else ""
     lines = [
-        f"o_i ~ μ at temperature {number(facts.sampling.temperature)}, at most {facts.sampling.max_tokens:,} tokens{stops}",
+        f"o_i ~ μ at temperature {number(facts.sampling.temperature)}, "
+        f"at most {count(facts.sampling.max_tokens, 'token')}{stops}",
         "all probabilities of the loss are at that temperature",
     ]
     same, weighted = _old(facts, corrected=False), _old(facts, corrected=True)

@@ -1,10 +1,10 @@
 """What the papers of the algorithms set, and where a run does not. What a paper leaves open is no deviation."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from reasonrl.config import PPOConfig
+from reasonrl.explain import departures
 from reasonrl.explain.facts import Facts, Reinforcement
 from reasonrl.explain.text import number, shown
 from reasonrl.explain.unused import hasattr_at, value_at, without_effect
@@ -37,12 +37,13 @@ class Paper:
         title: with its number at arXiv.
         settings: by key of the algorithm.
         left_open: what it does not state, or chooses task by task.
+        departures: what is otherwise here by construction, if it concerns a run.
     """
 
     title: str
     settings: Mapping[str, Stated]
     left_open: str
-    departures: tuple[Callable[[Facts], str | None], ...] = field(default=())
+    departures: tuple[Callable[[Facts], str | None], ...] = ()
 
 
 _PLAIN = {
@@ -75,57 +76,6 @@ _KL_IN_REWARD = {
 _RATE = {"optimizer.learning_rate": Stated("1e-6", (1e-6,))}
 
 
-def _iterations(facts: Facts) -> str | None:
-    if not facts.has_reference:
-        return None
-    return "one outer iteration: the reference stays as it is, where Algorithm 1 may replace it by the policy"
-
-
-def _constant_factor(facts: Facts) -> str | None:
-    if facts.algorithm.aggregation != "constant":
-        return None
-    limit = facts.sampling.max_tokens
-    return f"the sum of a response's token losses is divided by {limit}, the response limit: a constant factor"
-
-
-def _ratio_per_token(facts: Facts) -> str | None:
-    if facts.on_policy:
-        return None
-    return "with several updates a step each token has its own ratio ρ; the paper has one update, and no ratio"
-
-
-def _bounded_refills(facts: Facts) -> str | None:
-    if not facts.refills:
-        return None
-    return (
-        f"groups without spread are replaced up to {facts.refills} times a step, which may stay short of groups; the "
-        "paper samples until the batch is full"
-    )
-
-
-def _token_state(facts: Facts) -> str | None:
-    return (
-        "the state is the text so far, the action the next token; the reward of a response stands on its last token, "
-        "and KL in the reward on every token (arXiv 2203.02155)"
-    )
-
-
-def _ended_when_cut(facts: Facts) -> str | None:
-    return "a response cut at the token limit has ended: nothing is bootstrapped behind it"
-
-
-def _two_models(facts: Facts) -> str | None:
-    if isinstance(facts.algorithm, PPOConfig) and not facts.algorithm.critic.shared:
-        return "policy and critic have an optimiser each, where eq. 9 sums their losses"
-    return "c_v stands before ½·(V − R̂)², where eq. 9 has (V − R̂)²: c_v = 2 is its c_1 = 1"
-
-
-def _no_critic(facts: Facts) -> str | None:
-    return (
-        "advantages are those of a group of responses, without a critic; KL is exact, and averaged over response tokens"
-    )
-
-
 PAPERS: dict[str, Paper] = {
     "grpo": Paper(
         "GRPO (DeepSeekMath, Shao et al. 2024, arXiv 2402.03300)",
@@ -143,7 +93,7 @@ PAPERS: dict[str, Paper] = {
             "kl.place": Stated("in the loss", ("loss",)),
         },
         "the value of ε, the optimiser's β₁, β₂ and schedule",
-        (_iterations,),
+        (departures.iterations,),
     ),
     "dr_grpo": Paper(
         "Dr. GRPO (Liu et al. 2025, arXiv 2503.20783)",
@@ -170,7 +120,7 @@ PAPERS: dict[str, Paper] = {
             "aggregation": Stated("a response is one action: its token losses are summed", ("constant",)),
         },
         "β and the group size are chosen by data set",
-        (_constant_factor, _ratio_per_token),
+        (departures.constant_factor, departures.ratio_per_token),
     ),
     "reinforce_pp": Paper(
         "REINFORCE++ (Hu 2025, arXiv 2501.03262)",
@@ -217,7 +167,7 @@ PAPERS: dict[str, Paper] = {
             "optimizer.schedule": Stated("constant after a warm-up of 20 steps", ("constant",)),
         },
         "AdamW's β₁, β₂ and weight decay",
-        (_bounded_refills,),
+        (departures.bounded_refills,),
     ),
     "gspo": Paper(
         "GSPO (Zheng et al. 2025, arXiv 2507.18071)",
@@ -266,7 +216,7 @@ PAPERS: dict[str, Paper] = {
         },
         "epochs (10 in MuJoCo, 3 in Atari), minibatches, the entropy bonus (0.01 in Atari), a shared trunk, Adam's "
         "rate, and the first β of the penalty are chosen task by task",
-        (_token_state, _ended_when_cut, _two_models),
+        (departures.token_state, departures.ended_when_cut, departures.two_models),
     ),
     "trpo": Paper(
         "TRPO (Schulman et al. 2015, arXiv 1502.05477)",
@@ -279,7 +229,7 @@ PAPERS: dict[str, Paper] = {
             "aggregation": Stated("a mean over time steps", ("token_mean",)),
         },
         "damping, which its code sets to 0.1, the tolerance of the conjugate gradient, and how the line search shrinks",
-        (_no_critic,),
+        (departures.no_critic,),
     ),
 }
 
@@ -303,5 +253,5 @@ def deviations(facts: Facts) -> list[str]:
         )
     if len(lines) == 1:
         lines.append("no setting deviates from what the paper states")
-    lines += [f"whatever is set: {text}" for make in paper.departures if (text := make(facts)) is not None]
+    lines += [f"by construction: {text}" for make in paper.departures if (text := make(facts)) is not None]
     return [*lines, f"left open by the paper: {paper.left_open}"]

@@ -35,8 +35,8 @@ def rewards(facts: Facts) -> list[str]:
     if config.refills:
         spread = "step rewards" if config.process is not None else "rewards"
         lines.append(
-            f"dynamic sampling: groups whose {spread} are all equal are left out, and others sampled in their place, up "
-            f"to {config.refills} times a step"
+            f"dynamic sampling: groups whose {spread} are all equal are left out of the step, others sampled in their "
+            f"place, up to {config.refills} times a step"
         )
     return lines
 
@@ -61,8 +61,8 @@ def steps(config: ProcessConfig) -> list[str]:
     else:
         by = f" {config.separator!r}" if config.separator is not None else ""
         first = (
-            f"steps: those of the text, by {config.steps}{by}, each with the lowest of the step rewards that end in it, "
-            "times the verifier's weight; one without any is no step"
+            f"steps: those of the text, by {config.steps}{by}, each with the lowest of the step rewards that end in "
+            "it, times the verifier's weight; one without any is no step"
         )
     if config.outcome_weight == 0:
         return [first, "the outcome R_i is no step (process.outcome_weight 0)"]
@@ -71,8 +71,8 @@ def steps(config: ProcessConfig) -> list[str]:
 
 def _weighted_steps(config: PPOConfig) -> str:
     return (
-        f"steps: those that verifiers reward; {factor(config.process_weight, 'r^(j)')} stands on the last token of step "
-        "j, r^(j) its reward times the verifier's weight"
+        f"steps: those that verifiers reward; {factor(config.process_weight, 'r^(j)')} stands on the last token of "
+        "step j, r^(j) its reward times the verifier's weight"
     )
 
 
@@ -127,7 +127,7 @@ def _silent(facts: Facts) -> str:
         other = "KL" if facts.kl_in_loss else "entropy"
         return f"A = 0 in a group that agrees; the {other} term pulls on its responses all the same"
     if facts.refills:
-        return "a group that agrees would have A = 0; it is left out, of the average too"
+        return "a group that agrees is left out, of the average too"
     return "a group that agrees has A = 0: its forward is left out, and its responses count in the average all the same"
 
 

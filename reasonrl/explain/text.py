@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from pydantic import BaseModel
+
 
 @dataclass(frozen=True)
 class Section:
@@ -42,4 +44,6 @@ def shown(value: object) -> str:
         return number(value)
     if isinstance(value, tuple):
         return f"[{', '.join(map(shown, value))}]"
+    if isinstance(value, BaseModel):
+        return f"{{{', '.join(f'{key}: {shown(getattr(value, key))}' for key in type(value).model_fields)}}}"
     return str(value)

@@ -22,6 +22,8 @@ def without_effect(facts: Facts) -> dict[str, str]:
         found["std_epsilon"] = "there is no std"
     if isinstance(config, UpdatesConfig):
         found |= _of_optimizer("optimizer", config.optimizer)
+        if config.on_policy:
+            found["target_kl"] = "the first update of a step is always taken, and there is no other"
     return found
 
 

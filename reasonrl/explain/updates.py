@@ -64,6 +64,8 @@ def critic(facts: Facts, config: PPOConfig) -> list[str]:
     if bound is not None:
         error = f"max((V − R̂)², (V_old + clip(V − V_old, ±{number(bound)}) − R̂)²)"
     lines = [f"ℓV = ½·{error}"]
+    if bound is not None and config.on_policy:
+        lines.append("one update a step: V is V_old, and its clip does not act")
     if own.shared:
         coefficient = number(config.value_coefficient)
         lines.insert(0, "V: a value head on the policy's trunk; it gives 0 at first")
@@ -73,21 +75,12 @@ def critic(facts: Facts, config: PPOConfig) -> list[str]:
         start = "the policy as training begins" if own.path is None else f"{own.path}{revision}"
         lines.insert(0, f"V: a model of its own, from {start}; a new value head gives 0 at first")
         lines.append(f"minimise over its own parameters, on the same minibatches:   {average(facts)} ℓV_{{i,t}}")
-        lines += optimiser(own.optimizer, config.updates)
-    return lines + (_critic_first(config) if own.warmup_steps else [])
-
-
-def _critic_first(config: PPOConfig) -> list[str]:
-    steps = min(config.critic.warmup_steps, config.steps)
-    trained = (
-        "nothing is trained, for the critic has no updates of its own"
-        if config.critic.shared
-        else "it alone is trained"
-    )
-    left_out = count(steps * config.epochs * config.minibatches, "update")
-    return [
-        f"in the first {count(steps, 'step')} {trained}: the policy's {left_out} of them, and of its schedule, are left out"
-    ]
+        lines += optimiser(own.optimizer, config.steps * config.epochs * config.minibatches)
+        if config.target_kl is not None:
+            lines.append("all of its updates are taken, also those that the policy skips")
+    if own.warmup_steps:
+        lines.append(f"in the first {count(own.warmup_steps, 'step')} it alone is trained")
+    return lines
 
 
 def trust_region(facts: Facts, config: TRPOConfig) -> tuple[list[str], list[str]]:
@@ -98,16 +91,18 @@ def trust_region(facts: Facts, config: TRPOConfig) -> tuple[list[str], list[str]
     goal = [
         f"minimise over θ, once a step, subject to mean KL(π_old ‖ π_θ) ≤ {limit} nats a token:",
         f"    J(θ) = {average(facts)} {terms(facts)}",
-        f"{config.aggregation}: i over the B = {responses} of the step, of all processes, less those left out of the loss",
+        f"{config.aggregation}: i over the B = {responses} of the step, of all processes, less those left out of the "
+        "loss",
         "the KL is over the whole vocabulary, its mean over all response tokens",
     ]
     step = [
-        f"g = −∇J;   x ≈ {damped}⁻¹ g, by at most {count(config.cg_iterations, 'iteration')} of the conjugate gradient, to "
-        f"{number(config.cg_tolerance)}·‖g‖;   Δ = √(2·{limit}/xᵀ{damped}x)·x",
-        f"F: the Hessian of the mean KL at π_old, on the first {count(problems, 'problem')} of the step, or "
-        f"{number(config.fisher_share)} of those that count",
-        f"line search: θ + {number(config.shrink)}^k·Δ for k = 0, …, {config.backtracks}; the first that lowers J with a mean "
-        f"KL ≤ {limit} is taken, and if there is none, θ stays",
+        f"Δ = √(2·{limit}/xᵀ{damped}x)·x,   x ≈ {damped}⁻¹ g,   g = −∇J",
+        f"x by at most {count(config.cg_iterations, 'iteration')} of the conjugate gradient, until its residual is "
+        f"{number(config.cg_tolerance)}·‖g‖",
+        f"F: the Hessian of the mean KL at π_old, on {count(problems, 'problem')} drawn from the step, a share of "
+        f"{number(config.fisher_share)}",
+        f"line search: θ + {number(config.shrink)}^k·Δ for k = 0, …, {config.backtracks}; the first to lower J with a "
+        f"mean KL ≤ {limit} is taken; if there is none, θ stays",
     ]
     return goal, step
 

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from reasonrl.batch import Batch
 from reasonrl.config import CriticConfig
 from reasonrl.errors import ReasonRLError
-from reasonrl.models.forward import response_hidden
+from reasonrl.models.forward import can_share_prompt, response_hidden
 from reasonrl.models.load import DTYPES, Policy, copy_of, loading, switch_dropout_off
 
 # reward models: what they are loaded with, by how the name of their class ends
@@ -28,15 +28,18 @@ class Critic:
         model: with the trunk; the policy's where they share it.
         head: (H,) -> (1,), in float32.
         shared: is the trunk the policy's?
+        shares_prompt: can the trunk compute each prompt once (`models.forward`)? It may be of another family.
     """
 
     model: Any
     head: nn.Linear
     shared: bool
+    shares_prompt: bool = True
 
     def values(self, batch: Batch, *, share_prompt: bool) -> Tensor:
         """The value of each response token of a batch, (B, T), 0 behind the mask."""
-        return self.of_hidden(response_hidden(self.model, batch, share_prompt=share_prompt), batch.response_mask)
+        hidden = response_hidden(self.model, batch, share_prompt=share_prompt and self.shares_prompt)
+        return self.of_hidden(hidden, batch.response_mask)
 
     def of_hidden(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The same from the hidden states (N, H) of the N tokens in front of the mask (B, T)."""
@@ -79,12 +82,15 @@ def load_critic(config: CriticConfig, policy: Policy, dtype: str, attention: str
     else:
         trunk, head = _from_pretrained(config.path, config.revision, dtype, attention)
         _check_vocabulary(config.path, trunk, policy)
+        if getattr(policy.model, "is_gradient_checkpointing", False):
+            trunk.gradient_checkpointing_enable()
     if head is None:
         head = nn.Linear(trunk.config.get_text_config().hidden_size, 1)
         nn.init.zeros_(head.weight)
         nn.init.zeros_(head.bias)
     device = policy.model.device
-    return Critic(trunk.to(device).eval(), head.float().to(device), config.shared)
+    trunk = trunk.to(device).eval()
+    return Critic(trunk, head.float().to(device), config.shared, can_share_prompt(trunk))
 
 
 def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str) -> tuple[Any, nn.Linear | None]:

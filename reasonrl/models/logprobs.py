@@ -60,8 +60,9 @@ def response_logprobs(
     hidden = response_hidden(model, batch, share_prompt=share_prompt)
     old_hidden = None
     if old_model is not None:
-        with torch.no_grad():
-            old_hidden = response_hidden(old_model, batch, share_prompt=share_prompt)
+        with torch.no_grad():  # where π_old is still π_θ, one forward is enough
+            same = old_model is model
+            old_hidden = hidden if same else response_hidden(old_model, batch, share_prompt=share_prompt)
     mask = batch.response_mask.bool()
     targets = batch.response_ids[mask]
     size = max(1, logits_chunk // model.config.get_text_config().vocab_size)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -50,27 +49,26 @@ class Earned:
     def charged_steps(self) -> Tensor:
         """What each step earned, less what the tokens since the step before it pay, (N,)."""
         paid = torch.cat([self.charge.new_zeros(len(self.charge), 1), self.charge.cumsum(1)], dim=1)
-        begin = torch.zeros_like(self.steps.ends)  # steps of a response follow one another in order
-        for before, after in pairwise(range(len(begin))):
-            if self.steps.responses[before] == self.steps.responses[after]:
-                begin[after] = self.steps.ends[before] + 1
-        rows = self.steps.responses
+        rows, begin = self.steps.responses, torch.zeros_like(self.steps.ends)
+        # steps of a response follow one another in order; its first begins with its first token
+        begin[1:] = (self.steps.ends[:-1] + 1) * (rows[1:] == rows[:-1])
         return self.steps.rewards - (paid[rows, self.steps.ends + 1] - paid[rows, begin])
 
 
 def earned(samples: Sequence[Sample], kl: KLConfig, beta: float) -> Earned:
     """What the samples earned. β is 0 where no KL stands in the reward; else they have their references' logprobs."""
-    lengths = torch.tensor([len(s.row.response_ids) for s in samples])
-    mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
+    # The types are given, since there may be no samples: where every group of this process is left out.
+    lengths = torch.tensor([len(s.row.response_ids) for s in samples], dtype=torch.long)
+    mask = torch.arange(int(max(lengths, default=0)))[None] < lengths[:, None]
     charge = torch.zeros(mask.shape, dtype=torch.float64)
-    if beta > 0:
+    if beta > 0 and samples:
         charge[mask] = beta * torch.cat([token_kl(s.row, kl) for s in samples])
     steps = [(step.reward, index, step.end) for index, s in enumerate(samples) for step in s.steps]
     rewards, responses, ends = zip(*steps, strict=True) if steps else ((), (), ())
     return Earned(
         outcome=torch.tensor([s.outcome for s in samples], dtype=torch.float64),
-        judged=torch.tensor([s.known for s in samples]),
-        group_ids=torch.tensor([s.row.group for s in samples]),
+        judged=torch.tensor([s.known for s in samples], dtype=torch.bool),
+        group_ids=torch.tensor([s.row.group for s in samples], dtype=torch.long),
         mask=mask,
         charge=charge,
         steps=Steps(
@@ -114,7 +112,10 @@ def with_advantages(
     # loss); one that could not be judged has none.
     advantages = ADVANTAGES[config.advantage](found, config, sum_over)
     whitened = config.advantage in ("batch_whitened", "group_centred_whitened")
-    silent = torch.zeros_like(found.judged) if all_learn or whitened else without_spread(found, config)
+    if all_learn:
+        silent = torch.zeros_like(found.judged)
+    else:  # what is whitened has no spread of a group to go by, but a batch that agrees has exact zeros
+        silent = ~advantages.bool().any(dim=1) if whitened else without_spread(found, config)
     columns = zip(samples, advantages.tolist(), silent.tolist(), strict=True)
     return [
         replace(s, row=replace(s.row, advantages=tuple(a[: len(s.row.response_ids)])), learns=s.counted and not quiet)

@@ -18,8 +18,9 @@ def sample_with_advantages(run: PolicyRun[Any], step: int, clock: Clock) -> list
     """A step's responses with group-based advantages.
 
     With `refills`, groups without spread are left out of the loss, and those of further problems sampled in their place
-    (dynamic sampling: DAPO, arXiv 2503.14476, §3.2). That a group teaches nothing shows in the spread of its rewards; a
-    mean of 0 or 1 says so only where rewards are 0 or 1.
+    (dynamic sampling: DAPO, arXiv 2503.14476, §3.2). Each has the place that the other had in its round, so that a
+    mixture's tasks keep their shares, and the groups are the same on any number of processes. That a group teaches
+    nothing shows in the spread of its rewards; a mean of 0 or 1 says so only where rewards are 0 or 1.
     """
     config: AdvantageConfig = run.config
     first, *others = run.problems.of_step(step)
@@ -27,9 +28,12 @@ def sample_with_advantages(run: PolicyRun[Any], step: int, clock: Clock) -> list
     if config.refills:
         samples = marked(run, samples)
     for problems, positions in others:
-        missing = len(first[0]) - len({s.row.group for s in samples if not s.left_out})
-        if missing:
-            samples += marked(run, sample_groups(run, problems[:missing], positions[:missing], step, clock))
+        places = config.problems_per_step
+        filled = {s.row.group % places for s in samples if not s.left_out}
+        empty = [index for index, position in enumerate(positions) if position % places not in filled]
+        if empty:
+            further = [problems[index] for index in empty], [positions[index] for index in empty]
+            samples += marked(run, sample_groups(run, *further, step, clock))
     run.engine.rest()
     kept = [s for s in samples if not s.left_out]
     return with_group_advantages(run, kept) + [s for s in samples if s.left_out]
@@ -77,8 +81,11 @@ def samples_of(run: Run, judged: Sequence[Judged], positions: Sequence[int]) -> 
 
 
 def marked(run: PolicyRun[Any], samples: Sequence[Sample]) -> list[Sample]:
-    """The samples; those of groups without spread are left out of the loss."""
-    teaching = ~without_spread(earned_by(run, samples), run.config)
+    """The samples; those of groups without spread are left out of the loss.
+
+    Of what verifiers and shaping gave: with a KL in the reward no two responses earn quite the same.
+    """
+    teaching = ~without_spread(earned(samples, run.config.kl, 0.0), run.config)
     groups = {s.row.group for s, teaches in zip(samples, teaching.tolist(), strict=True) if teaches}
     return [s if s.row.group in groups else replace(s, counted=False, learns=False, left_out=True) for s in samples]
 

@@ -78,28 +78,30 @@ class TokenStats:
         self._highest: dict[str, float | Tensor] = dict.fromkeys(self._signs, -math.inf)
         self._tokens: float | Tensor = 0.0
         self._computed = 0.0
+        self._marked: dict[str, float | Tensor] = {}
+        self._marked_tokens: float | Tensor = 0.0
         self.mark()
 
     @torch.no_grad()
     def add(self, mask: Tensor, **values: Tensor) -> None:
         """Add a micro-batch: the response mask (B, T), and (B, T) values by name. All of it stays on the device."""
         self._computed += mask.numel()
-        self._tokens = self._tokens + mask.sum()
+        tokens = mask.sum()
+        self._tokens, self._marked_tokens = self._tokens + tokens, self._marked_tokens + tokens
         for name in self._sums:
-            self._sums[name] = self._sums[name] + masked_sum(values[name].double(), mask)
+            added = masked_sum(values[name].double(), mask)
+            self._sums[name], self._marked[name] = self._sums[name] + added, self._marked[name] + added
         for name, sign in self._signs.items():
             highest = (sign * values[name].double()).where(mask.bool(), -math.inf).amax()
             self._highest[name] = highest.maximum(torch.as_tensor(self._highest[name]).to(highest))
 
     def mark(self) -> None:
-        """Remember what has been added so far."""
-        self._marked = dict(self._sums), self._tokens
+        """Begin to count for `mean_since_mark`."""
+        self._marked, self._marked_tokens = dict.fromkeys(self._sums, 0.0), 0.0
 
     def mean_since_mark(self, name: str, session: Session) -> float:
         """A name's mean over what has been added since, 0 if nothing was. All processes must call this together."""
-        sums, tokens = self._marked
-        added = session.sum(float(self._sums[name]) - float(sums[name]))
-        return added / max(1.0, session.sum(float(self._tokens) - float(tokens)))
+        return session.sum(float(self._marked[name])) / max(1.0, session.sum(float(self._marked_tokens)))
 
     def reduced(self, session: Session) -> dict[str, float]:
         """Each name's mean, maximum or minimum (0 if nothing was trained on), and `padding`.

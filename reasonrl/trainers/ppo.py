@@ -81,7 +81,7 @@ def train_ppo(ppo: PPO) -> None:
         if ppo.critic_session is not None:
             updated |= update_critic(ppo, ppo.critic_session, samples, cuts, values)
         if old is not None:
-            updated |= adapt_penalty(ppo, old, samples)
+            updated |= adapt_penalty(ppo, old, samples, moved=updated["updates"] > 0)
         clock.lap("update")
         run.sync(step)  # θ_old ← θ
         clock.lap("sync")
@@ -167,14 +167,18 @@ def critic_loss(ppo: PPO, stats: TokenStats, batch: Batch, values: Tensor) -> Te
 VALUE_MEANS = ("value_loss", "value_clip_fraction", "value_mean")
 
 
-def adapt_penalty(ppo: PPO, old: Any, samples: Sequence[Sample]) -> dict[str, float]:
-    """Double or halve β by the KL(π_old ‖ π_θ) that the step's updates led to (§4); what the metrics say of both."""
+def adapt_penalty(ppo: PPO, old: Any, samples: Sequence[Sample], *, moved: bool) -> dict[str, float]:
+    """Double or halve β by the KL(π_old ‖ π_θ) that the step's updates led to (§4); what the metrics say of both.
+
+    Where none has `moved` the policy, as while the critic warms up, its KL of 0 says nothing of β.
+    """
     run, rows = ppo.run, [s.row for s in samples if s.counted]
     found = per_row(run, rows, lambda batch: forward_divergence(run, old, batch))
     tokens = run.session.sum(sum(map(len, found)))
     kl = run.session.sum(sum(map(sum, found))) / max(1.0, tokens)
     used = ppo.penalty.value
-    ppo.penalty.double_or_halve(kl, run.config.penalty.target)
+    if moved:
+        ppo.penalty.double_or_halve(kl, run.config.penalty.target)
     return {"penalty_kl": kl, "penalty_coefficient": used}
 
 

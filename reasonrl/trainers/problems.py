@@ -208,7 +208,8 @@ class ProblemStream:
     def of_step(self, step: int) -> list[tuple[list[Prompted], list[int]]]:
         """For each round of a step (from 1): this process's problems, and their positions in the global batch.
 
-        Positions go on from round to round, so that no two problems of a step have the same.
+        Positions go on from round to round, so that no two problems of a step have the same; a place in the round is
+        a position modulo `per_step`, and this process has the same places in each.
 
         Raises:
             ReasonRLError: a task has fewer problems than the step needs of it.
@@ -245,5 +246,5 @@ def too_few(needed: int, there: int, left_out: LeftOut | None = None) -> ReasonR
     others = f" ({left_out.line()})" if left_out is not None and left_out.rows else ""
     return ReasonRLError(
         f"a step takes {needed} different problems of a task, but there are only {there} training problems{others}; "
-        "lower problems_per_step"
+        "lower problems_per_step or, where there are refills, these: each sets aside as many problems again"
     )

@@ -144,9 +144,9 @@ def ppo_run(parts: Parts, config: PPOConfig, problems: ProblemStream) -> PPO:
     model = parts.config.model
     critic = load_critic(config.critic, parts.policy, model.dtype, model.attention)
     head = list(critic.head.parameters()) if critic.shared else []
-    updates = config.steps * config.epochs * config.minibatches
     session = None
     if not critic.shared:
+        updates = config.steps * config.epochs * config.minibatches
         session = Session(CriticModule(critic), parts.accelerator, config.critic.optimizer, updates)
     run = policy_run(parts, config, problems, config.optimizer, config.updates, head)
     return PPO(run, critic, session, Coefficient(config.penalty.coefficient))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
@@ -63,7 +64,8 @@ def make_sample(
         decode: token ids → text, as the response's text was made.
 
     Raises:
-        ReasonRLError: the engine gave no log-probability, or no finite one, for one of its tokens.
+        ReasonRLError: the engine gave no log-probability, or no finite one, for one of its tokens; its steps cannot be
+            found.
     """
     outcome = one.scored.reward
     if outcome is not None and config.overlong_buffer is not None:
@@ -97,12 +99,24 @@ def row_of(one: Judged, group: int) -> Row:
 
 
 def steps_of(one: Judged, outcome: float, process: ProcessConfig, decode: Decode) -> tuple[Step, ...]:
-    """The rewards of a response's steps, its outcome as the last one if that has a weight."""
-    spans = sorted(verifier_steps(one) if process.steps == "verifier" else text_steps(one, process))
-    ends = token_ends(one.rollout.response_ids, one.rollout.text, [end for end, _ in spans], decode)
+    """The rewards of a response's steps, its outcome as the last one if that has a weight.
+
+    Raises:
+        ReasonRLError: a verifier rewards a step beyond the text; the separator takes too long.
+    """
+    rollout = one.rollout
+    try:
+        for weighted, verdict in zip(one.scored.verifiers, one.scored.verdicts, strict=True):
+            if last := max((step.end for step in verdict.steps if step.end > len(rollout.text)), default=0):
+                fault = f"ends at character {last} of a text of {len(rollout.text)}"
+                raise ValueError(f"a step that the verifier {weighted.name!r} rewards {fault}")
+        spans = sorted(verifier_steps(one) if process.steps == "verifier" else text_steps(one, process))
+        ends = token_ends(rollout.response_ids, rollout.text, [end for end, _ in spans], decode)
+    except ValueError as error:
+        raise ReasonRLError(f"response {rollout.sample} to problem {rollout.problem_id!r}: {error}") from None
     steps = [Step(reward, end) for (_, reward), end in zip(spans, ends, strict=True)]
     if process.outcome_weight > 0:
-        steps.append(Step(process.outcome_weight * outcome, len(one.rollout.response_ids) - 1))
+        steps.append(Step(process.outcome_weight * outcome, len(rollout.response_ids) - 1))
     return tuple(steps)
 
 
@@ -119,14 +133,15 @@ def text_steps(one: Judged, process: ProcessConfig) -> list[tuple[int, float]]:
     wrong step; of several verifiers, the sum. A step that no verifier rewards is none.
     """
     found = []
-    begin = 0
-    for span in split_steps(one.rollout.text, process.steps, process.separator):
+    spans = split_steps(one.rollout.text, process.steps, process.separator)
+    # What stands between two steps, as a line break that a verifier counts in, belongs to the one before it.
+    bounds = [-1, *(span.start for span in spans[1:]), math.inf]
+    for span, (after, until) in zip(spans, pairwise(bounds), strict=False):
         rewards = [
             weighted.weight * min(inside)
             for weighted, verdict in zip(one.scored.verifiers, one.scored.verdicts, strict=True)
-            if (inside := [step.reward for step in verdict.steps if begin < step.end <= span.end])
+            if (inside := [step.reward for step in verdict.steps if after < step.end <= until])
         ]
         if rewards:
             found.append((span.end, sum(rewards)))
-        begin = span.end
     return found

@@ -101,7 +101,7 @@ class Session:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.done += 1
-        self._count(finite, loss, norm)
+        self.count(finite, loss, norm)
         return Update(loss=loss, grad_norm=norm, learning_rate=rate, applied=finite and not refused, refused=refused)
 
     def pass_over(self) -> None:
@@ -154,9 +154,14 @@ class Session:
         flat = torch.cat([p.grad.flatten() for p in self.parameters if p.grad is not None])
         flat = self.accelerator.reduce(flat, reduction="sum")
         for parameter, part in zip(self.parameters, flat.split([p.numel() for p in self.parameters]), strict=True):
-            parameter.grad = part.view_as(parameter)
+            parameter.grad = part.view_as(parameter).to(parameter.dtype)  # with a float32 head, all are summed in it
 
-    def _count(self, finite: bool, loss: float, norm: float) -> None:
+    def count(self, finite: bool, loss: float, norm: float) -> None:
+        """Count an update that was finite, or was not and has been skipped.
+
+        Raises:
+            ReasonRLError: `max_nonfinite` in a row were not.
+        """
         self._skipped_in_a_row = 0 if finite else self._skipped_in_a_row + 1
         self.skipped += not finite
         if self._skipped_in_a_row >= self.config.max_nonfinite:

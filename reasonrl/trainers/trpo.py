@@ -5,6 +5,8 @@ at most δ, and takes of that what a line search finds to hold. Where it departs
 a group of responses, without a critic, and the KL is exact over the vocabulary, averaged over response tokens.
 """
 
+import math
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,20 +41,14 @@ def train_trpo(run: Run) -> None:
         ReasonRLError: the model cannot be trained so, or too many responses could not be judged.
     """
     check(run.policy.model, run.session.accelerator)
-    objective = Objective(
-        loss="importance_weighted",
-        importance=run.config.importance,
-        corrects_sampler=run.corrects_sampler,
-        kl=run.config.kl if run.reference is not None else None,
-        entropy=run.config.entropy,
-    )
+    objective = surrogate_of(run)
     for step in range(1, run.config.steps + 1):
         clock, stats = Clock(), objective.stats
         samples = sample_with_advantages(run, step, clock)
         everyone = gather_checked(run, samples)
         samples = with_exact_old_logprobs(run, samples)
         clock.lap("advantages")
-        updated = improve(run, objective, samples, fisher_groups(run, everyone), stats)
+        updated = improve(run, objective, samples, fisher_groups(run, everyone, step), stats)
         clock.lap("update")
         run.sync(step)  # π_old ← π_θ
         clock.lap("sync")
@@ -77,11 +73,22 @@ def check(model: Any, accelerator: Accelerator) -> None:
     elif rounded:
         fault = "it computes in bfloat16, which rounds more than a step changes; set model.dtype=float32, precision=no"
     elif getattr(model, "is_gradient_checkpointing", False):
-        fault = "gradient checkpointing drops what a second derivative needs; set model.gradient_checkpointing=false"
+        fault = "TRPO keeps all activations for its second derivatives; set model.gradient_checkpointing=false"
     elif attention != "eager":
         fault = f"its attention, {attention}, has no second derivative; set model.attention=eager"
     if fault is not None:
         raise ReasonRLError(f"TRPO cannot train this model: {fault}, or choose another algorithm")
+
+
+def surrogate_of(run: Run) -> Objective:
+    """What a step raises: −w·ρA, to be minimised, and the KL toward the reference where that is in the loss."""
+    return Objective(
+        loss="importance_weighted",
+        importance=run.config.importance,
+        corrects_sampler=run.corrects_sampler,
+        kl=run.config.kl if run.reference is not None else None,
+        entropy=run.config.entropy,
+    )
 
 
 def with_exact_old_logprobs(run: Run, samples: Sequence[Sample]) -> list[Sample]:
@@ -90,10 +97,11 @@ def with_exact_old_logprobs(run: Run, samples: Sequence[Sample]) -> list[Sample]
     return [replace(s, row=replace(s.row, old_logprobs=old)) for s, old in zip(samples, olds, strict=True)]
 
 
-def fisher_groups(run: Run, everyone: Sequence[Sample]) -> frozenset[int]:
-    """The groups that Fisher-vector products are computed on: the first ones of the step."""
+def fisher_groups(run: Run, everyone: Sequence[Sample], step: int) -> frozenset[int]:
+    """The groups that Fisher-vector products are computed on, drawn by seed and step; the same on all processes."""
     groups = sorted({s.row.group for s in everyone if s.counted})
-    return frozenset(groups[: max(1, round(run.config.fisher_share * len(groups)))])
+    number = min(len(groups), max(1, round(run.config.fisher_share * len(groups))))
+    return frozenset(random.Random(f"{run.seed}/{step}/fisher").sample(groups, number))
 
 
 def improve(
@@ -122,10 +130,12 @@ def improve(
         return per_token
 
     before, gradient = loss_and_gradient(run, learning, loss)
+    norm = float(gradient.norm())
+    run.session.count(math.isfinite(before) and math.isfinite(norm), before, norm)
     start = torch.cat([p.detach().flatten() for p in parameters])
     step = natural_step(
         -gradient,
-        lambda vector: fisher_product(run, some, old, vector),
+        lambda vector: fisher_product(run, some, vector),
         max_kl=config.max_kl,
         damping=config.damping,
         iterations=config.cg_iterations,
@@ -142,8 +152,9 @@ def improve(
         put(parameters, start + found.fraction * step if found.accepted else start)
     return {
         "policy_loss": before,
-        "grad_norm": float(gradient.norm()),
+        "grad_norm": norm,
         "updates": float(found.accepted),
+        "skipped_updates": float(run.session.skipped),
         "surrogate_gain": found.surrogate,
         "trust_kl": found.kl,
         "step_fraction": found.fraction,
@@ -183,7 +194,7 @@ def losses(run: Run, part: Part, loss: Callable[[Batch], Tensor]) -> Iterator[Te
 def loss_and_gradient(run: Run, part: Part, loss: Callable[[Batch], Tensor]) -> tuple[float, Tensor]:
     """The loss over all processes, and its gradient as one vector."""
     total, parameters = 0.0, run.session.parameters
-    gradient = torch.zeros(sum(p.numel() for p in parameters), device=run.session.accelerator.device)
+    gradient = parameters[0].new_zeros(sum(p.numel() for p in parameters))
     for value in losses(run, part, loss):
         gradient += flat_gradient(value, parameters)
         total += value.item()
@@ -202,11 +213,11 @@ def mean_kl(run: Run, part: Part, old: Any) -> float:
     return run.session.sum(sum(value.item() for value in kl_shares(run, part, old)))
 
 
-def fisher_product(run: Run, part: Part, old: Any, vector: Tensor) -> Tensor:
-    """The Fisher information matrix times a vector: the KL's gradient, once more differentiated along the vector."""
+def fisher_product(run: Run, part: Part, vector: Tensor) -> Tensor:
+    """The Fisher information matrix times a vector: the gradient of the KL from π_θ itself, differentiated along it."""
     parameters = run.session.parameters
     product = torch.zeros_like(vector)
-    for kl in kl_shares(run, part, old):
+    for kl in kl_shares(run, part, run.policy.model):
         first = torch.autograd.grad(kl, parameters, create_graph=True, materialize_grads=True)
         along = torch.cat([g.flatten() for g in first]).dot(vector)
         product += flat_gradient(along, parameters)

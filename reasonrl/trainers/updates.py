@@ -62,7 +62,11 @@ def update_all(
     target = run.config.target_kl
 
     def wanted() -> bool:
-        return target is None or not beyond_target(stats.mean_since_mark("approx_kl", run.session), target)
+        # Until the first update π_old is π_θ, and what is measured beside it, how far off the sampler is, is no reason
+        # to stop.
+        if target is None or not any(update is not None and update.applied for update in found.taken):
+            return True
+        return not beyond_target(stats.mean_since_mark("approx_kl", run.session), target)
 
     for index, groups in enumerate(cuts):
         stats.mark()

@@ -231,6 +231,22 @@ def test_token_means_of_nothing_are_0(policy: Policy) -> None:
     assert TokenStats(["kl"]).reduced(session) == {"kl": 0.0, "padding": 0.0}
 
 
+def test_a_mean_since_the_mark_knows_nothing_of_what_was_before(policy: Policy) -> None:
+    """What is not finite, as in an update that is skipped, is gone with the next mark."""
+    session, mask = grpo_run(config(), policy).session, torch.tensor([[1, 1], [1, 0]])
+    stats = TokenStats(["kl"])
+    stats.add(mask, kl=torch.tensor([[math.nan, 1.0], [2.0, 0.0]]))
+    assert math.isnan(stats.mean_since_mark("kl", session))
+    stats.mark()
+    assert stats.mean_since_mark("kl", session) == 0
+    for _ in range(2):
+        stats.add(mask, kl=torch.tensor([[3.0, 1.0], [2.0, math.nan]]))
+        assert stats.mean_since_mark("kl", session) == 2
+    stats.mark()
+    stats.add(mask[:1], kl=torch.tensor([[5.0, 6.0]]))
+    assert stats.mean_since_mark("kl", session) == 5.5
+
+
 def test_gradient_checkpointing_is_on_in_updates_and_off_in_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     """transformers checkpoints in training mode alone, and has no KV cache there."""
     plain, policy = tiny_policy(), tiny_policy(gradient_checkpointing=True)

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from accelerate.state import PartialState
 from safetensors.torch import load_file
 from small_runs import DEBUG, ROOT, accelerator, relative_difference
-from two_processes import CORRECTED, CUTS, GRPO_CONFIG, grpo_update, linear_updates
+from two_processes import CORRECTED, CUTS, GRPO_CONFIG, PPO_CONFIGS, grpo_update, linear_updates, ppo_updates
 from typer.testing import CliRunner
 
 from reasonrl import store
@@ -152,6 +153,30 @@ def test_a_process_whose_groups_agree_takes_part_in_the_update_of_the_other(
         assert one["means"] == pytest.approx(expected["means"], rel=1e-5, abs=1e-12)
         for parameter, weights in expected["weights"].items():
             assert one["weights"][parameter] == pytest.approx(weights, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", PPO_CONFIGS)
+def test_a_step_of_ppo_is_that_of_one_process(found: Found, name: str) -> None:
+    expected = ppo_updates(accelerator(), [0, 1, 2], PPO_CONFIGS[name])
+    said, advantages = expected["said"], [a for row in expected["advantages"].values() for a in row]
+    assert statistics.fmean(advantages) == pytest.approx(0, abs=1e-6), "whitened, over the tokens of both"
+    assert (said["updates"], said["stopped_updates"]) == ((1, 2) if name == "stopped" else (3, 0))
+    assert said["value_clip_fraction"] > 0
+    assert (expected["penalty"] != 1) == (name == "penalty")
+    both = [each["ppo"][name] for each in found[:2]]
+    assert {key for one in both for key in one["advantages"]} == expected["advantages"].keys()
+    for one in both:
+        assert one["said"] == pytest.approx(said, rel=1e-5, abs=1e-7)
+        assert one["penalty"] == expected["penalty"]
+        for key, row in one["advantages"].items():
+            assert row == pytest.approx(expected["advantages"][key], rel=1e-5, abs=1e-6)
+        for parameter, weights in expected["weights"].items():
+            assert one["weights"][parameter] == pytest.approx(weights, rel=1e-5, abs=1e-5)
+
+
+def test_weights_of_two_types_are_updated_together(found: Found) -> None:
+    expected = ["torch.bfloat16 True", "torch.float32 True", "torch.float32 True"]
+    assert [one["mixed types"] for one in found] == [expected, expected]
 
 
 def test_where_no_process_has_anything_to_learn_both_pass_over_the_update(found: Found) -> None:
