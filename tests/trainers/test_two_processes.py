@@ -176,7 +176,7 @@ def test_a_step_of_ppo_is_that_of_one_process(found: Found, name: str) -> None:
 
 def test_weights_of_two_types_are_updated_together(found: Found) -> None:
     expected = ["torch.bfloat16 True", "torch.float32 True", "torch.float32 True"]
-    assert [one["mixed types"] for one in found] == [expected, expected]
+    assert found[0]["mixed types"] == expected == found[1]["mixed types"]
 
 
 def test_where_no_process_has_anything_to_learn_both_pass_over_the_update(found: Found) -> None:
