@@ -127,10 +127,11 @@ def plain_update(
     given, strayed = [], []
     for one in responses:
         sampler = torch.tensor(one.rollout.logprobs)
-        began = chosen(log_p(start.model, one), one).detach() if corrected else sampler
+        ours = chosen(log_p(start.model, one), one).detach()
+        began = ours if corrected else sampler
         ref = chosen(log_p(reference, one), one).detach()
         given.append((sampler, began, ref))
-        paid = beta * ESTIMATORS[wanted.kl.estimator](began - ref) if wanted.kl.place == "reward" else 0 * sampler
+        paid = beta * ESTIMATORS[wanted.kl.estimator](ours - ref) if wanted.kl.place == "reward" else 0 * sampler
         strayed.append(paid.tolist())
     advantages = token_advantages([shaped(one, wanted) for one in responses], strayed, wanted)
     in_loss = [

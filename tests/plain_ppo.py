@@ -33,7 +33,7 @@ from reasonrl.models.load import Policy, reference_of
 from reasonrl.trainers.experience import samples_of
 from reasonrl.trainers.metrics import TokenStats
 from reasonrl.trainers.objective import objective_of
-from reasonrl.trainers.policy import with_old_logprobs, with_reference
+from reasonrl.trainers.policy import with_kl, with_old_logprobs
 from reasonrl.trainers.ppo import PPO, VALUE_MEANS, policy_loss, update_critic, with_gae
 from reasonrl.trainers.sample import Sample
 from reasonrl.trainers.updates import update_once
@@ -131,7 +131,7 @@ def plain_rewards(case: Case, one: Judged, wanted: PPOConfig) -> list[float]:
     assert one.scored.reward is not None
     rewards = [0.0] * len(one.rollout.response_ids)
     if wanted.kl.coefficient and wanted.kl.place == "reward":
-        apart = torch.tensor(one.rollout.logprobs) - plain_logprobs(case.reference, one).detach()
+        apart = (plain_logprobs(case.policy.model, one) - plain_logprobs(case.reference, one)).detach()
         rewards = (-wanted.kl.coefficient * ESTIMATORS[wanted.kl.estimator](apart)).tolist()
     rewards[-1] += one.scored.reward
     for step in one.scored.verdicts[0].steps:  # a token is a character
@@ -261,7 +261,7 @@ def estimated(case: Case, wanted: PPOConfig) -> tuple[list[Sample], float]:
     """The samples as they come to the updates, and the variance explained."""
     ppo = ppo_of(case, case.before, wanted)
     samples = samples_of(ppo.run, case.responses, range(len(REWARDS)))
-    samples, explained = with_gae(ppo, with_reference(ppo.run, samples) if ppo.run.kl_in_loss else samples)
+    samples, explained = with_gae(ppo, with_kl(ppo.run, samples))
     return with_old_logprobs(ppo.run, samples, on_policy=wanted.on_policy), explained
 
 

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from reasonrl.config.critic_free import ProcessConfig
+from reasonrl.config.critic_free import AggregationName, ProcessConfig
 from reasonrl.config.optimizer import OptimizerConfig
 from reasonrl.config.policy import RewardKLConfig, UpdatesConfig
 from reasonrl.yamlfile import Excluding, Record
@@ -94,7 +94,7 @@ class PPOConfig(UpdatesConfig):
     process_weight: float = Field(0.0, ge=0)
     value_coefficient: float = Field(0.5, gt=0)
     value_clip: float | None = Field(0.2, gt=0)
-    aggregation: Literal["sequence_mean", "token_mean", "constant"] = "token_mean"
+    aggregation: AggregationName = "token_mean"
     kl: RewardKLConfig = RewardKLConfig()
     critic: CriticConfig = CriticConfig()
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from reasonrl.config.critic_free import AdvantageConfig
+from reasonrl.config.critic_free import AdvantageConfig, AggregationName
 
 
 class TRPOConfig(AdvantageConfig):
@@ -31,4 +31,4 @@ class TRPOConfig(AdvantageConfig):
     fisher_share: float = Field(1.0, gt=0, le=1)
     backtracks: int = Field(10, ge=0)
     shrink: float = Field(0.8, gt=0, lt=1)
-    aggregation: Literal["sequence_mean", "token_mean", "constant"] = "token_mean"
+    aggregation: AggregationName = "token_mean"

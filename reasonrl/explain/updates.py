@@ -30,7 +30,8 @@ def budget(facts: Facts) -> list[str]:
         lines.append(f"with refills up to {1 + facts.refills} times as many: {count(most, 'response')}")
     if isinstance(config, UpdatesConfig):
         per_step = f"{count(config.epochs, 'epoch')} × {count(config.minibatches, 'minibatch', 'minibatches')}"
-        lines.append(f"{count(config.steps, 'step')} × {per_step} = {count(config.updates, 'update')}")
+        steps = config.steps - (config.critic.warmup_steps if isinstance(config, PPOConfig) else 0)
+        lines.append(f"{count(steps, 'step')} × {per_step} = {count(config.updates, 'update')}")
     return lines
 
 

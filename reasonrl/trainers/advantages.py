@@ -7,17 +7,13 @@ import torch
 from torch import Tensor
 
 from reasonrl.algorithms.advantages import agreeing, group_relative, leave_one_out
-from reasonrl.algorithms.kl import kl_estimate
 from reasonrl.algorithms.process import process_agreeing, process_relative
 from reasonrl.algorithms.returns import returns_to_go
 from reasonrl.algorithms.steps import Steps
 from reasonrl.algorithms.token_rewards import token_rewards
-from reasonrl.algorithms.whitening import whiten
-from reasonrl.batch import Row
-from reasonrl.config import AdvantageConfig, KLConfig
+from reasonrl.algorithms.whitening import SumOver, whiten
+from reasonrl.config import AdvantageConfig
 from reasonrl.trainers.sample import Sample
-
-SumOver = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -47,22 +43,26 @@ class Earned:
 
     @property
     def charged_steps(self) -> Tensor:
-        """What each step earned, less what the tokens since the step before it pay, (N,)."""
+        """What each step earned, less what the tokens since the step before it pay, (N,).
+
+        The last step of a response also pays for the tokens behind it, which could else stray for nothing.
+        """
         paid = torch.cat([self.charge.new_zeros(len(self.charge), 1), self.charge.cumsum(1)], dim=1)
-        rows, begin = self.steps.responses, torch.zeros_like(self.steps.ends)
+        rows, begin, end = self.steps.responses, torch.zeros_like(self.steps.ends), self.steps.ends + 1
         # steps of a response follow one another in order; its first begins with its first token
-        begin[1:] = (self.steps.ends[:-1] + 1) * (rows[1:] == rows[:-1])
-        return self.steps.rewards - (paid[rows, self.steps.ends + 1] - paid[rows, begin])
+        begin[1:] = end[:-1] * (rows[1:] == rows[:-1])
+        end[:-1][rows[1:] != rows[:-1]] = end[-1:] = self.charge.shape[1]
+        return self.steps.rewards - (paid[rows, end] - paid[rows, begin])
 
 
-def earned(samples: Sequence[Sample], kl: KLConfig, beta: float) -> Earned:
-    """What the samples earned. β is 0 where no KL stands in the reward; else they have their references' logprobs."""
+def earned(samples: Sequence[Sample], beta: float) -> Earned:
+    """What the samples earned. β is 0 where no KL stands in the reward; else they have that of their tokens."""
     # The types are given, since there may be no samples: where every group of this process is left out.
     lengths = torch.tensor([len(s.row.response_ids) for s in samples], dtype=torch.long)
     mask = torch.arange(int(max(lengths, default=0)))[None] < lengths[:, None]
     charge = torch.zeros(mask.shape, dtype=torch.float64)
     if beta > 0 and samples:
-        charge[mask] = beta * torch.cat([token_kl(s.row, kl) for s in samples])
+        charge[mask] = beta * torch.tensor([kl for s in samples for kl in s.kl], dtype=torch.float64)
     steps = [(step.reward, index, step.end) for index, s in enumerate(samples) for step in s.steps]
     rewards, responses, ends = zip(*steps, strict=True) if steps else ((), (), ())
     return Earned(
@@ -77,16 +77,6 @@ def earned(samples: Sequence[Sample], kl: KLConfig, beta: float) -> Earned:
             torch.tensor(ends, dtype=torch.long),
         ),
     )
-
-
-def token_kl(row: Row, kl: KLConfig) -> Tensor:
-    """KL of each token of a response, from the log-probabilities of π_old and of the reference, (T,).
-
-    Where the sampler is another, π_old is the trainer's: against the reference, which the trainer computes too, the
-    sampler's would count its mismatch as distance, token after token.
-    """
-    old, ref = (torch.tensor(values, dtype=torch.float64) for values in (row.old_logprobs, row.ref_logprobs))
-    return kl_estimate(old, ref, kl.estimator)
 
 
 def without_spread(found: Earned, config: AdvantageConfig) -> Tensor:

@@ -10,7 +10,7 @@ from reasonrl.evaluation.evaluate import Judged, Prompted, sample_and_verify
 from reasonrl.rollout.finished import decoded
 from reasonrl.trainers.advantages import Earned, earned, with_advantages, without_spread
 from reasonrl.trainers.metrics import Clock
-from reasonrl.trainers.policy import PolicyRun, Run, rescored, with_reference
+from reasonrl.trainers.policy import PolicyRun, Run, with_kl
 from reasonrl.trainers.sample import Sample, make_sample
 
 
@@ -40,9 +40,9 @@ def sample_with_advantages(run: PolicyRun[Any], step: int, clock: Clock) -> list
 
 
 def with_group_advantages(run: PolicyRun[Any], samples: Sequence[Sample]) -> list[Sample]:
-    """A step's samples with their advantages and with what a KL in the loss needs; all processes call it together."""
+    """A step's samples with their advantages and with what a KL needs; all processes call this together."""
     config: AdvantageConfig = run.config
-    found = with_reference(run, samples) if run.kl_in_loss else samples
+    found = with_kl(run, samples)
     all_learn = run.kl_in_loss or getattr(config, "entropy_bonus", 0.0) > 0
     return with_advantages(found, earned_by(run, found), config, run.session.sum_tensor, all_learn=all_learn)
 
@@ -69,15 +69,14 @@ def sample_groups(
 
 
 def samples_of(run: Run, judged: Sequence[Judged], positions: Sequence[int]) -> list[Sample]:
-    """Responses, group after group, with what they earned and what a KL in the reward needs; no advantages yet."""
+    """Responses, group after group, with what they earned; no advantages yet."""
     config = run.config
     groups = [position for position in positions for _ in range(config.group_size)]
     decode = partial(decoded, run.policy.tokenizer)
-    samples = [
+    return [
         make_sample(one, group, config, run.sampling.max_tokens, config.supervision, decode)
         for one, group in zip(judged, groups, strict=True)
     ]
-    return rescored(run, with_reference(run, samples)) if run.kl_in_reward else samples
 
 
 def marked(run: PolicyRun[Any], samples: Sequence[Sample]) -> list[Sample]:
@@ -85,11 +84,11 @@ def marked(run: PolicyRun[Any], samples: Sequence[Sample]) -> list[Sample]:
 
     Of what verifiers and shaping gave: with a KL in the reward no two responses earn quite the same.
     """
-    teaching = ~without_spread(earned(samples, run.config.kl, 0.0), run.config)
+    teaching = ~without_spread(earned(samples, 0.0), run.config)
     groups = {s.row.group for s, teaches in zip(samples, teaching.tolist(), strict=True) if teaches}
     return [s if s.row.group in groups else replace(s, counted=False, learns=False, left_out=True) for s in samples]
 
 
 def earned_by(run: Run, samples: Sequence[Sample]) -> Earned:
     """What the samples earned."""
-    return earned(samples, run.config.kl, run.beta.value if run.kl_in_reward else 0.0)
+    return earned(samples, run.beta.value if run.kl_in_reward else 0.0)

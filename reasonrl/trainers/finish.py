@@ -56,7 +56,7 @@ def finish_step(
     kl = run.config.kl
     if kl.target is not None:
         metrics["kl_coefficient"] = run.beta.value
-        if math.isfinite(metrics["kl"]):  # that of an update that was skipped says nothing
+        if updated["updates"] and math.isfinite(metrics["kl"]):  # else nothing was measured, or nothing that counts
             run.beta.approach(metrics["kl"], kl.target, run.config.responses_per_step, kl.horizon)
     run.tracker.log(step, metrics)
     run.after_step(step)

@@ -7,7 +7,8 @@ Of all responses of the step, over all processes: `reward`, `reward_std`, `pass_
 rows that were faulty, or whose prompt was too long, since the run began, each epoch anew.
 
 Of the same responses, with process supervision: `step_reward` (mean, by the verifiers' weights) and `steps` (of a
-response). With dynamic sampling, `groups_left_out`: whose rewards had no spread, and which others were sampled for.
+response), the outcome among them where it counts as one. With dynamic sampling, `groups_left_out`: whose rewards had no
+spread, and which others were sampled for.
 
 Of the tokens trained on: `approx_kl`, KL(π_old ‖ π_θ), where π_old is the sampler's μ unless the trainer computed its
 own, so that on policy it is what sampler and trainer differ by; `kl`, the policy against the reference, or `approx_kl`
@@ -24,11 +25,12 @@ Of the updates: `policy_loss` (KL term included) and `grad_norm` (before clippin
 (taken); `skipped_updates` (not finite, since the run began); `stopped_updates` (of this step, skipped since the policy
 had moved as far as `target_kl` lets it); `learning_rate` (of the last update).
 
-Of TRPO's one step: `trust_kl`, KL(π_old ‖ π_θ) over the whole vocabulary, and `surrogate_gain`, how much E[ρA] rose,
-both measured after it; `step_fraction`, what the line search left of it (0: refused), and `line_search_tried`.
+Of TRPO's one step: `trust_kl`, KL(π_old ‖ π_θ) over the whole vocabulary, and `surrogate_gain`, how much E[ρA] rose
+(less β times how much a KL in the loss rose), both measured after it; `step_fraction`, what the line search left of it
+(0: refused), and `line_search_tried`.
 
 Of a critic: `value_loss`, `value_clip_fraction`, `explained_variance` (1 − Var[R̂ − V]/Var[R̂], before the updates),
-`value_mean`, `critic_grad_norm`.
+`value_mean`; of one of its own `critic_grad_norm` and `critic_skipped_updates` (not finite, since the run began).
 
 `seconds`, `seconds/PHASE`, `tokens_per_second` (sampled tokens, whole step) and `sampled_tokens_per_second` (sampling
 alone).

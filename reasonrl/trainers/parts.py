@@ -165,7 +165,27 @@ def resolve_task(config: RunConfig) -> tuple[Task | Mixture, tuple[WeightedVerif
                 "training samples from the whole distribution, since log-probabilities of a truncated one do not "
                 "match the trained policy's; set sampling.top_p to 1, and sampling.top_k and sampling.min_p to 0"
             )
-    return task, resolve(task), sampling
+    verifiers = resolve(task)
+    if isinstance(config.algorithm, PolicyConfig) and config.algorithm.supervision is not None:
+        check_steps(verifiers)
+    return task, verifiers, sampling
+
+
+def check_steps(verifiers: Sequence[WeightedVerifier]) -> None:
+    """Does some verifier of every task reward steps, where steps are supervised?
+
+    Raises:
+        ReasonRLError: none does, and training would learn from the outcome alone, or from nothing.
+    """
+    for task in {one.task for one in verifiers}:
+        judges = [one for one in verifiers if one.task == task and one.weight != 0]
+        if not any("process" in one.verifier.supervises for one in judges):
+            which = f" of task {task}" if task else ""
+            raise ReasonRLError(
+                f"no verifier{which} rewards steps ({', '.join(one.name for one in judges)}), as process supervision "
+                "needs; name one that does, as arithmetic_steps, with a weight, or set algorithm.process to null (of "
+                "PPO: process_weight to 0)"
+            )
 
 
 def make_folder(config: RunConfig, accelerator: Accelerator) -> Path:

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
+from reasonrl.algorithms.kl import kl_estimate
 from reasonrl.batch import Batch, Row, collate, micro_batches
 from reasonrl.config import PolicyConfig
 from reasonrl.models.load import Policy
@@ -83,6 +84,30 @@ def with_reference(run: Run, samples: Sequence[Sample]) -> list[Sample]:
     """The samples with the reference's log-probabilities."""
     refs = logprobs_of(run, run.reference, [s.row for s in samples])
     return [replace(s, row=replace(s.row, ref_logprobs=ref)) for s, ref in zip(samples, refs, strict=True)]
+
+
+def with_kl(run: Run, samples: Sequence[Sample]) -> list[Sample]:
+    """The samples with what a KL toward the reference needs, in the loss or in the reward.
+
+    In the reward, the KL is that of the trainer's π_old, whoever sampled: against the reference, which the trainer
+    computes too, a sampler's log-probabilities would count their rounding as distance, and a group whose rewards agree
+    has nothing else to be normalised by. Before the first update it is exactly 0.
+    """
+    if run.kl_in_reward:
+        found = with_reference(run, samples)
+        olds = logprobs_of(run, run.policy.model, [s.row for s in samples])
+        return [paying(run, s, old) for s, old in zip(found, olds, strict=True)]
+    if run.kl_in_loss:
+        refs = iter(with_reference(run, [s for s in samples if s.counted]))
+        return [next(refs) if s.counted else s for s in samples]
+    return list(samples)
+
+
+def paying(run: Run, sample: Sample, old: tuple[float, ...]) -> Sample:
+    """A sample with the KL of its tokens, and with the trainer's π_old where its sampler's is corrected for."""
+    ours, refs = (torch.tensor(values, dtype=torch.float64) for values in (old, sample.row.ref_logprobs))
+    kl = tuple(kl_estimate(ours, refs, run.config.kl.estimator).tolist())
+    return replace(sample, kl=kl, row=replace(sample.row, old_logprobs=old) if run.corrects_sampler else sample.row)
 
 
 def rescored(run: Run, samples: Sequence[Sample]) -> list[Sample]:

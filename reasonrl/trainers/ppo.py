@@ -29,7 +29,7 @@ from reasonrl.trainers.experience import earned_by, sample_groups
 from reasonrl.trainers.finish import finish_step
 from reasonrl.trainers.metrics import Clock, TokenStats
 from reasonrl.trainers.objective import Objective, objective_of
-from reasonrl.trainers.policy import PolicyRun, forward, gather_checked, per_row, with_old_logprobs, with_reference
+from reasonrl.trainers.policy import PolicyRun, forward, gather_checked, per_row, with_kl, with_old_logprobs
 from reasonrl.trainers.sample import Sample
 from reasonrl.trainers.session import Session, Update
 from reasonrl.trainers.updates import Updates, minibatches, update_all, update_once
@@ -65,22 +65,21 @@ def train_ppo(ppo: PPO) -> None:
         [(problems, positions)] = run.problems.of_step(step)
         samples = sample_groups(run, problems, positions, step, clock)  # run policy π_old
         run.engine.rest()
-        if run.kl_in_loss:
-            samples = with_reference(run, samples)
-        samples, explained = with_gae(ppo, samples)  # compute advantage estimates
+        samples, explained = with_gae(ppo, with_kl(run, samples))  # compute advantage estimates
         everyone = gather_checked(run, samples)
         samples = with_old_logprobs(run, samples, on_policy=config.on_policy)
-        old = reference_of(run.policy.model) if objective.penalises else None
+        trains_policy = step > config.critic.warmup_steps
+        old = reference_of(run.policy.model) if objective.penalises and trains_policy else None
         clock.lap("advantages")
         cuts = minibatches(config, everyone, f"{run.seed}/{step}")
         updates = Updates()
-        if step > config.critic.warmup_steps:
+        if trains_policy:
             loss = partial(policy_loss, ppo, objective, old, stats, values)
             updates = update_all(run, samples, cuts, loss, stats)  # optimise the surrogate
         updated = updates.metrics(run.session) | {"explained_variance": explained}
         if ppo.critic_session is not None:
             updated |= update_critic(ppo, ppo.critic_session, samples, cuts, values)
-        if old is not None:
+        if objective.penalises:
             updated |= adapt_penalty(ppo, old, samples, moved=updated["updates"] > 0)
         clock.lap("update")
         run.sync(step)  # θ_old ← θ
@@ -150,8 +149,11 @@ def update_critic(
     for groups in cuts:
         update = update_once(ppo.run, session, [s for s in samples if s.row.group in groups], loss)
         taken += [] if update is None else [update]
-    norms = [update.grad_norm for update in taken]
-    return {"critic_grad_norm": sum(norms) / len(norms) if norms else 0.0}
+    norms = [update.grad_norm for update in taken if update.applied]
+    return {
+        "critic_grad_norm": sum(norms) / len(norms) if norms else 0.0,
+        "critic_skipped_updates": float(session.skipped),
+    }
 
 
 def critic_loss(ppo: PPO, stats: TokenStats, batch: Batch, values: Tensor) -> Tensor:
@@ -167,18 +169,19 @@ def critic_loss(ppo: PPO, stats: TokenStats, batch: Batch, values: Tensor) -> Te
 VALUE_MEANS = ("value_loss", "value_clip_fraction", "value_mean")
 
 
-def adapt_penalty(ppo: PPO, old: Any, samples: Sequence[Sample], *, moved: bool) -> dict[str, float]:
+def adapt_penalty(ppo: PPO, old: Any | None, samples: Sequence[Sample], *, moved: bool) -> dict[str, float]:
     """Double or halve β by the KL(π_old ‖ π_θ) that the step's updates led to (§4); what the metrics say of both.
 
     Where none has `moved` the policy, as while the critic warms up, its KL of 0 says nothing of β.
     """
-    run, rows = ppo.run, [s.row for s in samples if s.counted]
+    run, used = ppo.run, ppo.penalty.value
+    if not moved:
+        return {"penalty_kl": 0.0, "penalty_coefficient": used}
+    rows = [s.row for s in samples if s.counted]
     found = per_row(run, rows, lambda batch: forward_divergence(run, old, batch))
     tokens = run.session.sum(sum(map(len, found)))
     kl = run.session.sum(sum(map(sum, found))) / max(1.0, tokens)
-    used = ppo.penalty.value
-    if moved:
-        ppo.penalty.double_or_halve(kl, run.config.penalty.target)
+    ppo.penalty.double_or_halve(kl, run.config.penalty.target)
     return {"penalty_kl": kl, "penalty_coefficient": used}
 
 

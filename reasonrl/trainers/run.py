@@ -96,7 +96,7 @@ def run_algorithm(parts: Parts, config: CriticFreeConfig | PPOConfig | TRPOConfi
         if isinstance(config, PPOConfig):
             train_ppo(ppo_run(parts, config, problems))
         elif isinstance(config, TRPOConfig):
-            train_trpo(policy_run(parts, config, problems, OptimizerConfig(), 0))
+            train_trpo(policy_run(parts, config, problems, OptimizerConfig(), 0, cure="lower algorithm.max_kl"))
         else:
             train_grpo(policy_run(parts, config, problems, config.optimizer, config.updates))
 
@@ -108,6 +108,7 @@ def policy_run(
     optimizer: OptimizerConfig,
     updates: int,
     head: Sequence[Parameter] = (),
+    cure: str = "lower algorithm.optimizer.learning_rate",
 ) -> PolicyRun[Config]:
     """What the algorithms share.
 
@@ -115,6 +116,7 @@ def policy_run(
         parts, config, problems: the run.
         optimizer, updates: the policy's, and how many of its steps there are; TRPO has none, and never calls it.
         head: what else is trained with the policy.
+        cure: what to do where one update after the other is not finite.
     """
     policy = parts.policy
     return PolicyRun(
@@ -131,7 +133,7 @@ def policy_run(
         sampling=parts.sampling,
         scorer=parts.scorer,
         max_unjudged=parts.config.verification.max_unjudged,
-        session=Session(policy.model, parts.accelerator, optimizer, updates, head),
+        session=Session(policy.model, parts.accelerator, optimizer, updates, head, cure),
         tracker=parts.tracker,
         rollouts=parts.folder / "rollouts",
         seed=parts.config.seed,
@@ -147,7 +149,13 @@ def ppo_run(parts: Parts, config: PPOConfig, problems: ProblemStream) -> PPO:
     session = None
     if not critic.shared:
         updates = config.steps * config.epochs * config.minibatches
-        session = Session(CriticModule(critic), parts.accelerator, config.critic.optimizer, updates)
+        session = Session(
+            CriticModule(critic),
+            parts.accelerator,
+            config.critic.optimizer,
+            updates,
+            cure="lower algorithm.critic.optimizer.learning_rate",
+        )
     run = policy_run(parts, config, problems, config.optimizer, config.updates, head)
     return PPO(run, critic, session, Coefficient(config.penalty.coefficient))
 

@@ -11,7 +11,9 @@ from reasonrl.batch import Row
 from reasonrl.config import PolicyConfig, ProcessConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Judged
+from reasonrl.scoring import WeightedVerifier
 from reasonrl.steps import Decode, split_steps, token_ends
+from reasonrl.verifier import Verdict
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Sample:
         row: what is trained on, with its advantages once they are known.
         outcome: its reward, and what shaping adds to it; 0 where it could not be judged, which `counted` says.
         steps: what its steps earned, in order of their ends; the outcome as one more of them, where it counts as such.
+        kl: of each token, KL(π_old ‖ π_ref), for a KL in the reward; else empty.
         counted: is it part of the loss (judged, not masked for being cut, its group not left out)?
         learns: does it have a gradient? Responses of a group that agrees have none.
         left_out: was another group sampled in place of its own?
@@ -40,6 +43,7 @@ class Sample:
     row: Row
     outcome: float = 0.0
     steps: tuple[Step, ...] = ()
+    kl: tuple[float, ...] = ()
     counted: bool = True
     learns: bool = True
     left_out: bool = False
@@ -122,8 +126,13 @@ def steps_of(one: Judged, outcome: float, process: ProcessConfig, decode: Decode
 
 def verifier_steps(one: Judged) -> list[tuple[int, float]]:
     """The character at which each step ends that a verifier rewards, and its reward by the verifier's weight."""
+    return [(step.end, weighted.weight * step.reward) for weighted, verdict in rewarding(one) for step in verdict.steps]
+
+
+def rewarding(one: Judged) -> list[tuple[WeightedVerifier, Verdict]]:
+    """The verifiers whose verdict counts, and what it is; one of weight 0 is reported only."""
     pairs = zip(one.scored.verifiers, one.scored.verdicts, strict=True)
-    return [(step.end, weighted.weight * step.reward) for weighted, verdict in pairs for step in verdict.steps]
+    return [(weighted, verdict) for weighted, verdict in pairs if weighted.weight != 0]
 
 
 def text_steps(one: Judged, process: ProcessConfig) -> list[tuple[int, float]]:
@@ -139,7 +148,7 @@ def text_steps(one: Judged, process: ProcessConfig) -> list[tuple[int, float]]:
     for span, (after, until) in zip(spans, pairwise(bounds), strict=False):
         rewards = [
             weighted.weight * min(inside)
-            for weighted, verdict in zip(one.scored.verifiers, one.scored.verdicts, strict=True)
+            for weighted, verdict in rewarding(one)
             if (inside := [step.reward for step in verdict.steps if after < step.end <= until])
         ]
         if rewards:

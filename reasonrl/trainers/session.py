@@ -50,6 +50,7 @@ class Session:
         config: optimiser, schedule, clipping.
         updates: optimiser steps of the whole training, for the schedule.
         head: parameters trained with the model that are none of it.
+        cure: what to do where one update after the other is not finite.
 
     Attributes:
         done: updates so far, those included that were skipped or had nothing to learn from.
@@ -57,12 +58,19 @@ class Session:
     """
 
     def __init__(
-        self, model: Any, accelerator: Accelerator, config: OptimizerConfig, updates: int, head: Sequence[Tensor] = ()
+        self,
+        model: Any,
+        accelerator: Accelerator,
+        config: OptimizerConfig,
+        updates: int,
+        head: Sequence[Tensor] = (),
+        cure: str = "lower optimizer.learning_rate",
     ) -> None:
         self.model = model
         self.accelerator = accelerator
         self.config = config
         self.updates = updates
+        self._cure = cure
         self.done = 0
         self.skipped = 0
         self._skipped_in_a_row = 0
@@ -167,7 +175,7 @@ class Session:
         if self._skipped_in_a_row >= self.config.max_nonfinite:
             raise ReasonRLError(
                 f"{self._skipped_in_a_row} updates in a row had a non-finite loss ({loss}) or gradient norm ({norm}); "
-                "all were skipped. Lower optimizer.learning_rate, or train in float32 (model.dtype, precision)"
+                f"all were skipped. To go on, {self._cure}, or train in float32 (model.dtype, precision)"
             )
 
 

@@ -22,7 +22,6 @@ from reasonrl.batch import Batch, Row, collate, micro_batches
 from reasonrl.config import TRPOConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.models.load import reference_of
-from reasonrl.models.lora import adapted_layers
 from reasonrl.trainers.experience import sample_with_advantages
 from reasonrl.trainers.finish import finish_step
 from reasonrl.trainers.metrics import Clock, TokenStats
@@ -63,13 +62,14 @@ def check(model: Any, accelerator: Accelerator) -> None:
     """
     trained = [p for p in model.parameters() if p.requires_grad]
     attention = getattr(model.config, "_attn_implementation", "eager")
-    quantised = getattr(model, "is_quantized", False) and not adapted_layers(model)
-    rounded = accelerator.mixed_precision != "no" or any(p.dtype != torch.float32 for p in trained)
+    quantised = getattr(model, "is_quantized", False)
+    floating = [p for p in model.parameters() if p.is_floating_point()]  # frozen ones under LoRA, too: all compute
+    rounded = accelerator.mixed_precision != "no" or any(p.dtype != torch.float32 for p in floating)
     fault = None
     if any(isinstance(p, DTensor) for p in trained):
         fault = "its parameters are sharded, and a Fisher-vector product needs them whole; train it unsharded"
     elif quantised:
-        fault = "its weights are quantised, and a step changes each of them by little; set model.lora"
+        fault = "its weights are quantised, which rounds more than a step changes; load it unquantised"
     elif rounded:
         fault = "it computes in bfloat16, which rounds more than a step changes; set model.dtype=float32, precision=no"
     elif getattr(model, "is_gradient_checkpointing", False):

@@ -15,6 +15,7 @@ from small_runs import with_advantages as advantages_of
 
 from reasonrl.evaluation.evaluate import Judged
 from reasonrl.models.load import Policy, reference_of
+from reasonrl.trainers import policy as policy_runs
 from reasonrl.trainers.grpo import loss
 from reasonrl.trainers.updates import Updates, minibatches, update_all
 
@@ -140,24 +141,22 @@ def test_neither_micro_batches_nor_order_matter(
 # Advantages by hand.
 
 
-def test_reinforce_pp_has_returns_per_token_with_the_kl_in_them(start: Policy) -> None:
+def test_reinforce_pp_has_returns_per_token_with_the_kl_in_them(start: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rewards 1 and 0 of responses of two tokens and one, k1 = d of 1, 2 and 3 at β = 0.1; one response is unjudged."""
     bare = [judged(0, 0, (3, 4), 1.0), judged(1, 0, (5,), 0.0), judged(2, 0, (6, 7), None)]
     wanted = config_of("reinforce_pp", group_size=1, problems_per_step=3, kl=BETA)
     shifts = [(1.0, 2.0), (3.0,), (50.0, 50.0)]
     run = run_of(start, reference_of(start.model), wanted)
-    refs = advantages_of(run, bare, range(3))
-    given = [
-        judged(
-            i, 0, one.rollout.response_ids, one.scored.reward, logprobs=[r + d for r, d in zip(ref, shift, strict=True)]
-        )
-        for i, (one, shift, ref) in enumerate(zip(bare, shifts, [s.row.ref_logprobs for s in refs], strict=True))
-    ]
+
+    def known(run: Any, model: Any, rows: Any) -> list[tuple[float, ...]]:
+        return [tuple(-5 + d * (model is start.model) for d in shift) for shift in shifts]
+
+    monkeypatch.setattr(policy_runs, "logprobs_of", known)
     returns = [1 - 0.1 - 0.2, 1 - 0.2, 0 - 0.3]
     mean = sum(returns) / 3
     deviation = math.sqrt(sum((x - mean) ** 2 for x in returns) / 3)
     a, b, c = ((x - mean) / deviation for x in returns)
-    samples = advantages_of(run, given, range(3))
+    samples = advantages_of(run, bare, range(3))
     assert samples[0].row.advantages == pytest.approx((a, b), abs=1e-5)
     assert samples[1].row.advantages == pytest.approx((c,), abs=1e-5)
     assert samples[2].row.advantages == (0.0, 0.0)

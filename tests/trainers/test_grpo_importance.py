@@ -205,7 +205,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ({"minibatches": 2}, 7),
         ({}, 0),  # on policy the update has them
         ({"epochs": 2, "importance": {"mode": "none"}}, 0),
-        ({"epochs": 2, "kl": kl("k3")}, 16 + 12),  # the reference of all; π_old of the judged
+        ({"epochs": 2, "kl": kl("k3")}, 12 + 12),  # reference and π_old of the judged
         ({"kl": kl("k3", "reward")}, 16 + 16),
         ({"epochs": 2, "kl": kl("k3", "reward")}, 16 + 16),  # once, not again for the loss
     ],
@@ -229,8 +229,18 @@ def test_a_kl_in_the_reward_is_that_of_the_trainer(policy: Policy, responses: li
     corrected = [s.row.advantages[0] for s in samples_of(policy, itself, responses, wanted)]
     assert corrected[first] + corrected[last] == pytest.approx(without[first] + without[last], abs=1e-3)
     off = wanted.model_copy(update={"importance": ImportanceConfig(mode="none")})
-    sampled = [s.row.advantages[0] for s in samples_of(policy, itself, responses, off)]
-    assert max(abs(a - b) for a, b in zip(sampled[last], without[last], strict=True)) > 0.3
+    assert [s.row.advantages[0] for s in samples_of(policy, itself, responses, off)] == corrected
+
+
+@pytest.mark.parametrize("mode", ["truncated", "none"])
+def test_a_group_that_agrees_stays_silent_while_policy_and_reference_are_one(
+    policy: Policy, responses: list[Judged], mode: str
+) -> None:
+    """There is no rounding for the group's spread to be divided by."""
+    wanted = config(kl=kl("k1", "reward") | {"coefficient": 5.0}, importance={"mode": mode})
+    samples = samples_of(policy, reference_of(policy.model), responses, wanted)
+    assert {kl for s in samples for kl in s.kl} == {0.0}
+    assert [s.learns for s in samples] == [True] * 3 + [False] * 9 + [True] * 4
 
 
 @pytest.mark.parametrize(

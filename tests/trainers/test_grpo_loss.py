@@ -125,7 +125,7 @@ def test_kl_in_the_reward(policy: Policy, reference: Any, responses: list[Judged
     for start in range(0, len(samples), 4):
         rewards: list[float | None] = []
         for one in responses[start : start + 4]:
-            apart = torch.tensor(one.rollout.logprobs) - plain_logprobs(reference, one).detach()
+            apart = (plain_logprobs(policy.model, one) - plain_logprobs(reference, one)).detach()
             given = one.scored.reward
             rewards.append(None if given is None else given - 0.1 * float(ESTIMATORS[estimator](apart).sum()))
         expected = plain_advantages(rewards, "population")

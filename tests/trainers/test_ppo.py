@@ -17,6 +17,7 @@ from reasonrl.config import PPOConfig
 from reasonrl.models.critic import Critic
 from reasonrl.trainers.metrics import TokenStats
 from reasonrl.trainers.objective import objective_of
+from reasonrl.trainers.policy import paying
 from reasonrl.trainers.ppo import PPO, VALUE_MEANS, adapt_penalty, policy_loss, with_gae
 from reasonrl.trainers.sample import Sample, Step, row_of
 from reasonrl.trainers.updates import Updates, update_all
@@ -59,8 +60,9 @@ def test_every_token_pays_for_its_kl_and_the_outcome_and_steps_stand_on_theirs(
     # With V = 0 and λ = 0 a token's advantage is its reward.
     wanted = hand(gae_lambda=0.0, process_weight=0.5, kl={"coefficient": 0.2, "estimator": estimator})
     ppo = ppo_run(wanted, POLICY, new_critic(POLICY), reference=POLICY.model)
-    logprobs = {"old_logprobs": (-1.0, -2.0, -0.5), "ref_logprobs": (-1.5, -1.0, -0.5)}
-    one = sample((3, 4, 5), 1.0, steps=[Step(0.4, 0), Step(-0.6, 1), Step(0.1, 1)], **logprobs)
+    steps = [Step(0.4, 0), Step(-0.6, 1), Step(0.1, 1)]
+    bare = sample((3, 4, 5), 1.0, steps=steps, ref_logprobs=(-1.5, -1.0, -0.5))
+    one = paying(ppo.run, bare, (-1.0, -2.0, -0.5))
     [found] = with_gae(ppo, [one])[0]
     expected = [0.5 * 0.4 - 0.2 * charges[0], 0.5 * (-0.6 + 0.1) - 0.2 * charges[1], 1.0 - 0.2 * charges[2]]
     assert found.row.advantages == pytest.approx(expected, abs=1e-12)

@@ -43,7 +43,8 @@ algorithm:
   critic: {{optimizer: {{learning_rate: 3.0e-3}}}}
 """
 FINITE = {
-    "value_loss", "value_clip_fraction", "value_mean", "explained_variance", "critic_grad_norm", "stopped_updates",
+    "value_loss", "value_clip_fraction", "value_mean", "explained_variance", "critic_grad_norm",
+    "critic_skipped_updates", "stopped_updates",
     "approx_kl", "clip_fraction", "kl", "kl_coefficient", "entropy", "policy_loss", "grad_norm", "updates",
     "skipped_updates", "learning_rate", "reward", "step_reward", "steps",
 }  # fmt: skip
@@ -146,6 +147,7 @@ def test_while_the_critic_warms_up_the_policy_stays_bit_for_bit(ppo_yaml: str, m
     assert [same(before, after) for before, after in pairwise(record.policy)] == [True, True, False]
     assert [same(before, after) for before, after in pairwise(record.critic)] == [False, False, False]
     assert [line["updates"] for line in lines] == [0, 0, 4]
+    assert [line["kl_coefficient"] for line in lines] == [0.05] * 3, "no KL was measured that could move it"
     assert all(line["critic_grad_norm"] > 0 for line in lines)
     assert all(line["policy_version"] == step for step, line in enumerate(lines))
 

@@ -56,7 +56,7 @@ def sample_of(one: Judged, process: dict[str, Any], **settings: Any) -> Sample:
 def group_of(responses: Sequence[Judged], process: dict[str, Any], **settings: Any) -> list[Sample]:
     """One group with its advantages."""
     samples = [sample_of(one, process, **settings) for one in responses]
-    found = earned(samples, NO_KL, 0.0)
+    found = earned(samples, 0.0)
     return with_advantages(samples, found, config(process=process, **settings), of_one_process, all_learn=False)
 
 
@@ -189,20 +189,26 @@ def test_a_separator_that_takes_too_long_is_an_error_of_the_response() -> None:
         sample_of(said(("a" * 40, "c"), 1.0, []), process)
 
 
+@pytest.mark.parametrize("process", [{}, {"steps": "lines"}])
+def test_a_verifier_that_is_reported_only_rewards_no_steps(process: dict[str, Any]) -> None:
+    one = said("ab\ncd", 1.0, [(2, 1.0), (5, 0.0)], [(2, 0.25)], weights=(0.0, 2.0))
+    assert [(step.reward, step.end) for step in sample_of(one, process).steps] == [(0.5, 1)]
+
+
 # With a KL in the reward.
 
 
 def test_each_step_pays_for_its_own_tokens() -> None:
-    """β·KL of the tokens since the step before; those after the last step are nobody's."""
+    """β·KL of the tokens since the step before; the last step pays for those behind it, too."""
     steps = [(2, 1.0), (2, 0.5), (4, 0.25)]
     samples = []
     for text, old, ref in (("abcde", (1.0, 2.0, 3.0, 4.0, 5.0), (0.0,) * 5), ("abc", (6.0, 7.0, 8.0), (1.0,) * 3)):
         bare = sample_of(said(text, 1.0, steps[: len(text) - 2]), {})
-        samples.append(replace(bare, row=replace(bare.row, old_logprobs=old, ref_logprobs=ref)))
-    found = earned(samples, KLConfig(coefficient=0.1, estimator="k1", place="reward"), 0.1)
-    # Two steps end at token 1, and the first of them has paid. Tokens 2 and 3 stray 3 + 4; of the other, 5 + 6.
+        samples.append(replace(bare, kl=tuple(o - r for o, r in zip(old, ref, strict=True))))
+    found = earned(samples, 0.1)
+    # Two steps end at token 1, and the first of them has paid. Tokens 2 to 4 stray 3 + 4 + 5; of the other, 5 + 6 + 7.
     assert found.steps.rewards.tolist() == [0.5, 1.0, 0.25, 1.0]
-    expected = [0.5 - 0.3, 1.0, 0.25 - 0.7, 1.0 - 1.1]
+    expected = [0.5 - 0.3, 1.0, 0.25 - 1.2, 1.0 - 1.8]
     assert found.charged_steps.tolist() == pytest.approx(expected, abs=1e-12)
     assert found.charged.tolist() == pytest.approx([1.0 - 1.5, 1.0 - 1.8], abs=1e-12), "and the outcome for all"
 
@@ -223,7 +229,7 @@ def test_ten_thousand_steps_pay_in_milliseconds() -> None:
     assert min(seconds) < 0.05
     for row in (0, 511):
         own = ends[rows == row].tolist()
-        bounds = [0, *(end + 1 for end in own)]
+        bounds = [0, *(end + 1 for end in own[:-1]), tokens]
         expected = [float(charge[row, start:stop].sum()) for start, stop in pairwise(bounds)]
         assert paid[rows == row].tolist() == pytest.approx(expected, abs=1e-9)
 

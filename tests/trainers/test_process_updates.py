@@ -129,9 +129,9 @@ def test_a_kl_in_the_reward_charges_each_step_its_own_tokens(policy: Policy, ref
     pair = [with_steps(policy, first, (2, 1.0), (4, 0.5)), with_steps(policy, second, (2, 0.25))]
     wanted = config(problems_per_step=1, group_size=2, process={}, std="none", kl=kl("k3", "reward"))
     apart = [
-        ESTIMATORS["k3"](torch.tensor(one.rollout.logprobs) - plain_logprobs(reference, one).detach()) for one in pair
+        ESTIMATORS["k3"](plain_logprobs(policy.model, one) - plain_logprobs(reference, one)).detach() for one in pair
     ]
-    parts = zip((1.0, 0.5, 0.25), (apart[0][:2], apart[0][2:4], apart[1]), strict=True)
+    parts = zip((1.0, 0.5, 0.25), (apart[0][:2], apart[0][2:], apart[1]), strict=True)
     earned = [reward - 0.1 * float(own.sum()) for reward, own in parts]
     z = [reward - sum(earned) / 3 for reward in earned]
     samples = with_advantages(run_of(policy, reference, wanted), pair, [0])

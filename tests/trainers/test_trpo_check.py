@@ -72,13 +72,16 @@ def test_gradient_checkpointing() -> None:
     assert "set model.gradient_checkpointing=false" in refusal(policy_of(gradient_checkpointing=True).model)
 
 
-def test_quantised_weights_unless_adapters_are_trained() -> None:
-    model = policy_of().model
+@pytest.mark.parametrize("lora", [None, LORA])
+def test_quantised_weights_with_adapters_or_without(lora: Any) -> None:
+    model = policy_of(lora=lora).model
     model.is_quantized = True
-    assert re.search("quantised.* set model.lora", refusal(model))
-    adapted = policy_of(lora=LORA).model
-    adapted.is_quantized = True
-    trpo.check(adapted, accelerator())
+    assert re.search("quantised.* load it unquantised", refusal(model))
+
+
+def test_adapters_over_weights_in_bfloat16() -> None:
+    trpo.check(policy_of(lora=LORA).model, accelerator())
+    assert "computes in bfloat16" in refusal(policy_of(lora=LORA, dtype="bfloat16").model)
 
 
 @pytest.fixture
