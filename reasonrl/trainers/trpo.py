@@ -146,7 +146,9 @@ def improve(
 
         def evaluate(fraction: float) -> tuple[float, float]:
             put(parameters, start + fraction * step)
-            return before - loss_of(run, learning, loss), mean_kl(run, everything, old)
+            kl = mean_kl(run, everything, old)
+            # beyond the trust region it does not matter what is gained
+            return (before - loss_of(run, learning, loss) if kl <= config.max_kl else 0.0), kl
 
         found = line_search(evaluate, max_kl=config.max_kl, backtracks=config.backtracks, shrink=config.shrink)
         put(parameters, start + found.fraction * step if found.accepted else start)
