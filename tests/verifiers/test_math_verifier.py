@@ -105,7 +105,11 @@ def test_equality(judge: Judge, reference: str, answer: str, equal: bool) -> Non
 
 
 def test_evidence_and_reasons(judge: Judge) -> None:
-    assert judge("0.5", r"\boxed{\frac{1}{2}}").evidence == {"answer": r"\frac{1}{2}", "parsed": "1/2"}
+    assert judge("0.5", r"\boxed{\frac{1}{2}}").evidence == {
+        "answer": r"\frac{1}{2}",
+        "parsed": "1/2",
+        "rule": "numbers",
+    }
     assert judge("5", "I cannot determine the answer.").reason == "no_answer"
     large = judge("5", r"\boxed{9^{9^{9}}}")
     assert (large.reward, large.reason) == (0.0, "too_large")

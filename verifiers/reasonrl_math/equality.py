@@ -1,111 +1,158 @@
-"""Parses a reference and an answer with math-verify and compares them."""
+"""Is the answer equal to the reference? Words and choices as text, all else as trees, math-verify for the rest."""
 
-import logging
 import re
-from functools import lru_cache
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from reasonrl_math import rewrite
+from reasonrl_math import fallback, rewrite
+from reasonrl_math.bounds import too_large
+from reasonrl_math.compare import same
+from reasonrl_math.numbers import rational
+from reasonrl_math.parse import join_thousands, parse
+from reasonrl_math.tokens import clean
+from reasonrl_math.tree import Bag, Bracket, Node, NoValue, Num, Quantity, Relation, Unreadable, shown
 
-DIGITS = 30  # to which two irrational numbers are compared, relative to their size
-LISTED = re.compile(r"[,;]|\bor\b|\band\b")
-EQUALS = re.compile(r"(?<![\\<>!:])=")
+Decimals = Literal["exact", "rounded"]
+Percent = Literal["exact", "bare"]
+
+SPACING = re.compile(r"\\left\b|\\right\b|\\[!,;:]|[\s$]")
+DECIMAL = re.compile(r"-?\d*\.(\d+)")
+LEAST_DIGITS = 4  # significant ones of a rounded decimal
+BARE_UNIT = re.compile(r"[^\\$]*\d\s[A-Za-z]")
 
 
-@lru_cache(maxsize=256)
-def parse(latex: str) -> Any | None:
-    """The sympy object of one answer, or None if it cannot be parsed. Builds a tree; evaluates no text.
+@dataclass(frozen=True)
+class Ruling:
+    """Whether an answer is right, by which rule, and what was made of it."""
 
-    Only math-verify's LaTeX route is used: its route for plain expressions hands text to sympy's parse_expr, which is
-    an eval. Its alarms are off because they work in the main thread only; the scorer has a deadline of its own.
-    """
-    from math_verify import LatexExtractionConfig
-    from math_verify import parse as extract
+    right: bool
+    rule: str
+    parsed: str
 
-    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that its alarms are off
-    text = rewrite.to_latex(latex)
-    if text is None or not text.strip():
-        return None
-    found = extract(
-        rf"\boxed{{{text}}}",
-        [LatexExtractionConfig(boxed_match_priority=0)],
-        fallback_mode="no_fallback",
-        parsing_timeout=None,
-    )
-    return found[0] if found else None
+
+@dataclass(frozen=True)
+class Policy:
+    """How strict a comparison is."""
+
+    decimals: Decimals = "exact"
+    percent: Percent = "exact"
+    units: Literal["optional", "required"] = "optional"
 
 
 def same_text(reference: str, answer: str) -> bool:
     """Whether two answers are the same text, spacing apart."""
-    spacing = re.compile(r"\\left\b|\\right\b|\\[!,;:]|[\s$]")
-    return spacing.sub("", reference) == spacing.sub("", answer)
+    return SPACING.sub("", reference) == SPACING.sub("", answer)
 
 
-def equal(reference: str, answer: str) -> bool:
-    """Whether an answer equals the reference; neither is empty, and both are within the bounds."""
-    if same_text(reference, answer):
-        return True
-    word = rewrite.as_word(reference)
-    if word is not None:
-        return rewrite.plain_text(answer) == word
-    letter = rewrite.choice_letter(reference)
-    if letter is not None and rewrite.choice_letter(answer) is not None:
-        return letter == rewrite.choice_letter(answer)
-    if rewrite.as_word(answer) is not None or _differ(rewrite.unit(reference), rewrite.unit(answer)):
+def readable(reference: str) -> bool:
+    """Whether a reference can be graded."""
+    try:
+        parse(reference)
+    except NoValue:
         return False
-    bases = rewrite.based(reference), rewrite.based(answer)
-    if None not in bases:
-        return bases[0] == bases[1]
-    return _equal_parsed(parse(reference), parse(answer)) and _chains_hold(answer)
-
-
-def _differ(one: str | None, other: str | None) -> bool:
-    return one is not None and other is not None and one != other
-
-
-def _equal_parsed(reference: Any, answer: Any) -> bool:
-    """math-verify's verdict, except that numbers are compared exactly or to 30 digits of their own size.
-
-    math-verify rounds to 6 decimals and chops small differences, so that 1/1500! would equal 1/1502!.
-    """
-    from math_verify import verify
-
-    if reference is None or answer is None:
-        return False
-    one, other = _number(reference), _number(answer)
-    if one is not None and other is not None and one.is_Rational and other.is_Rational:
-        return bool(one == other)
-    if not verify(reference, answer, timeout_seconds=None, allow_set_relation_comp=True):
-        return False
-    if one is None or other is None or not (one.is_finite and other.is_finite):
-        return True
-    apart = abs((one - other).evalf(DIGITS, maxn=10 * DIGITS))
-    return bool(apart <= abs(one.evalf(DIGITS)) * 10 ** (5 - DIGITS))
-
-
-def _number(parsed: Any) -> Any | None:
-    """An expression without symbols as a sympy number, its decimals made exact; None if it is something else."""
-    from sympy import Expr, Float, Rational
-
-    if not isinstance(parsed, Expr) or parsed.free_symbols:
-        return None
-    exact = parsed.xreplace({decimal: Rational(str(decimal)) for decimal in parsed.atoms(Float)}).doit()
-    return exact if isinstance(exact, Expr) and exact.is_number else None
-
-
-def _chains_hold(answer: str) -> bool:
-    """Whether the numbers of every chain of equations are one number: "1=2=…=6" is no way to answer 6."""
-    for chain in LISTED.split(answer):
-        members = [_number(parse(member)) for member in EQUALS.split(chain)] if "=" in chain else []
-        numbers = [number for number in members if number is not None]
-        if any((number - numbers[0]).equals(0) is False for number in numbers[1:]):
-            return False
+    except Unreadable:
+        return fallback.parse(reference) is not None
     return True
 
 
-def shown(latex: str) -> str:
-    """What was made of an answer, as text for the evidence."""
+def parts(reference: str) -> int:
+    """How many elements the list is that a reference gives; 1 if it is none."""
+    if too_large(reference):
+        return 1
     try:
-        return str(parse(latex))[:200]
-    except ValueError:  # Python refuses to print whole numbers of more than 4300 digits
-        return "a number too long to print"
+        node = parse(reference)
+    except (NoValue, Unreadable):
+        return 1
+    return len(node.items) if isinstance(node, Bag) and node.items else 1
+
+
+def judge(reference: str, answer: str, policy: Policy | None = None) -> Ruling:
+    """Whether an answer equals the reference; neither is empty, and both are within the bounds."""
+    policy = policy or Policy()
+    if same_text(reference, answer):
+        return Ruling(True, "text", answer)
+    word = rewrite.as_word(reference)
+    if word is not None:
+        return Ruling(rewrite.plain_text(answer) == word, "words", rewrite.plain_text(answer))
+    letter = rewrite.choice_letter(reference)
+    if letter is not None and (chosen := rewrite.choice_letter(answer)) is not None:
+        return Ruling(letter == chosen, "choices", chosen)
+    if rewrite.as_word(answer) is not None:
+        return Ruling(False, "words", rewrite.plain_text(answer))
+    return _judge_trees(reference, answer, policy)
+
+
+def _judge_trees(reference: str, answer: str, policy: Policy) -> Ruling:
+    try:
+        thousands = not _is_list(reference)
+        expected, given = parse(reference), parse(answer, thousands)
+        if ruling := _lacks_unit(expected, given, policy):
+            return ruling
+        right, rule = same(expected, given)
+        if not right:
+            right, rule = _other_readings(reference, answer, expected, given, policy) or (right, rule)
+        return Ruling(right, rule, shown(given)[:200])
+    except NoValue as reason:
+        return Ruling(False, f"no value: {reason}", "")
+    except Unreadable:
+        return Ruling(fallback.equal(reference, answer), "math-verify", fallback.shown(answer))
+
+
+def _is_list(reference: str) -> bool:
+    """Whether commas of a reference part a list."""
+    text = join_thousands(clean(reference))
+    return "," in text and not text.startswith(("(", "["))
+
+
+def _lacks_unit(expected: Node, given: Node, policy: Policy) -> Ruling | None:
+    if policy.units == "optional" or not isinstance(_value(expected), Quantity):
+        return None
+    return None if isinstance(_value(given), Quantity) else Ruling(False, "units required", shown(given)[:200])
+
+
+def _value(node: Node) -> Node:
+    return node.members[-1] if isinstance(node, Relation) else node
+
+
+def _other_readings(
+    reference: str, answer: str, expected: Node, given: Node, policy: Policy
+) -> tuple[bool, str] | None:
+    """The options, and notations that can be read in two ways; None if they do not apply."""
+    if isinstance(given, Bag | Bracket) and not isinstance(expected, Bag | Bracket) and "," in clean(reference):
+        return same(parse(reference, thousands=False), given)  # 100,200,300 as a list
+    if BARE_UNIT.fullmatch(clean(reference)) or BARE_UNIT.fullmatch(clean(answer)):
+        if "\\" not in reference + answer and "$" not in reference + answer:
+            return same(parse(reference, letters_are_units=True), parse(answer, letters_are_units=True))
+    if policy.percent == "bare" and clean(reference).endswith(r"\%") and not clean(answer).endswith(r"\%"):
+        return same(parse(clean(reference).removesuffix(r"\%")), given)
+    if policy.decimals == "rounded" and _rounds(expected, answer):
+        return True, "rounded"
+    return None
+
+
+def _rounds(expected: Node, answer: str) -> bool:
+    """Whether a decimal of enough digits is the correct rounding of a reference that no decimal equals."""
+    from reasonrl_math.numbers import ROUGH, Numeric
+
+    found = DECIMAL.fullmatch(clean(answer))
+    if not found or len(found[0].replace(".", "").lstrip("-0")) < LEAST_DIGITS:
+        return False
+    exact = rational(expected)
+    if exact is not None and not re.sub("[25]", "", "".join(map(str, _factors(exact.denominator)))):
+        return False
+    numeric = Numeric({}, ROUGH)
+    value, given = numeric(expected), numeric(parse(answer))
+    return bool(abs(value - given) * 2 <= numeric.mp.mpf(10) ** -len(found[1]))
+
+
+def _factors(number: int) -> list[int]:
+    """2s and 5s of a number, and what is left."""
+    found = []
+    for prime in (2, 5):
+        while number % prime == 0:
+            number //= prime
+            found.append(prime)
+    return found if number == 1 else [*found, 3]
+
+
+__all__: list[Any] = ["Num", "Policy", "Ruling", "judge", "readable", "same_text"]

@@ -16,47 +16,98 @@ NUMBER_IN_PROSE = re.compile(
 )
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 NO_ANSWER = re.compile(r"\s*(?:I|We|i|we)\s+(?:can\s?not|can't|could\s?n[o']t|am|are|do\s?n[o']t|was|were|have)\b")
+LINKED = re.compile(  # what may stand between the parts of one answer: "and", "or", commas, delimiters; never prose
+    r"(?=.*(?:,|;|\band\b|\bor\b))(?:\\[()\[\]]|\\quad|[\s$,;]|\*\*|\\text\s*\{\s*(?:,\s*)?(?:and|or)\s*\}|\b(?:and|or)\b)+",
+    re.DOTALL,
+)
+BOLD_NUMBER = re.compile(r"\*\*\s*\\?\$?(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)[^*\n\d]*\*\*")
+PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+WORDS_IN_MATH = re.compile(r"\\(?:text|mbox|mathrm)\s*\{[^{}]*\}")
 LONGEST_PHRASE = 2000  # characters read after a phrase
+LONGEST_LINK = 40  # characters between two parts of an answer
 
 
-def extract_answer(text: str, where: Where) -> str | None:
+def extract_answer(text: str, where: Where, parts: int = 1) -> str | None:
     """The candidate answer of a response, or None. What stands before the last `</think>` is no answer.
 
-    A box that is present but empty or never closed ends the search: prose is not consulted then.
+    A box that is present but empty or never closed ends the search: prose is not consulted then. Several boxes are one
+    answer only if they are linked by "and", "or" or a comma alone and the reference has as many `parts`.
     """
     text = text.rpartition("</think>")[2]
-    answer = last_box(text)
+    boxes = all_boxes(text)
+    answer = None
+    if boxes is not None:
+        answer = _joined(text, boxes, parts) if boxes else ""
     if answer is None and where != "boxed":
         answer = _after_phrase(text)
     if answer is None and where == "last_number":
-        numbers = NUMBER.findall(text)
-        answer = numbers[-1] if numbers else None
+        answer = _last_mathematics(text, parts)
     if answer is None or NO_ANSWER.match(answer):
         return None
     return answer.strip().removesuffix(".") or None
 
 
-def last_box(text: str) -> str | None:
-    r"""The content of the last balanced `\boxed{…}` or `\fbox{…}` (`\boxed 8` too), found by counting braces.
+Span = tuple[int, int, str]
 
-    Of nested boxes the inner one. None if there is no box, "" if there are only boxes that are never closed. Linear.
+
+def _joined(text: str, spans: list[Span], parts: int) -> str:
+    """The last span, or the last `parts` spans as one list if nothing but "and", "or" and commas links them."""
+    group = spans[-parts:]
+    gaps = [text[one[1] : other[0]] for one, other in zip(group, group[1:], strict=False)]
+    if 1 < parts == len(group) and all(len(gap) <= LONGEST_LINK and LINKED.fullmatch(gap) for gap in gaps):
+        return ", ".join(content.strip(" ,;") for _, _, content in group)
+    return spans[-1][2]
+
+
+def last_box(text: str) -> str | None:
+    r"""The content of the last box: None if there is no box, "" if there are only boxes that are never closed."""
+    boxes = all_boxes(text)
+    if boxes is None:
+        return None
+    return boxes[-1][2] if boxes else ""
+
+
+def all_boxes(text: str) -> list[Span] | None:
+    r"""Start, end and content of the boxes `\boxed{…}`, `\fbox{…}`, `\boxed 8`, found by counting braces. Linear.
+
+    Of nested boxes only the inner one. None if there is no box; an empty list if there are only boxes never closed.
     """
-    opened: list[int | None] = []  # for each open brace: where its box's content starts, None for other braces
-    last, content = -1, None
+    opened: list[tuple[int, int] | None] = []  # of each open brace: where its box and its content start; None: no box
+    boxes: list[Span] = []
+    any_box = False
     for found in BRACES.finditer(text):
         if found["box"]:
-            content = "" if content is None else content
+            any_box = True
             if found["bare"]:
-                last, content = found.end(), found["bare"]
+                boxes.append((found.start(), found.end(), found["bare"]))
             else:
-                opened.append(found.end())
+                opened.append((found.start(), found.end()))
         elif found[0] == "{":
             opened.append(None)
         elif found[0] == "}" and opened:
             start = opened.pop()
-            if start is not None and start > last:
-                last, content = start, text[start : found.start()]
-    return content
+            if start is not None and (not boxes or start[1] > boxes[-1][1]):
+                boxes.append((start[0], found.end(), text[start[1] : found.start()]))
+            elif start is not None:
+                inner = boxes[-1]
+                boxes[-1] = (start[0], found.end(), inner[2])
+    return boxes if any_box else None
+
+
+def _last_mathematics(text: str, parts: int) -> str | None:
+    """The last formula, of a chain its last member; else the last number in bold, else the last number."""
+    bold = BOLD_NUMBER.findall(text.rstrip().rpartition("\n")[2])
+    if bold:
+        return str(bold[-1])
+    spans = [
+        (found.start(), found.end(), next(group for group in found.groups() if group is not None))
+        for found in MATH.finditer(text)
+    ]
+    spans = [span for span in spans if not PROSE.search(WORDS_IN_MATH.sub("", span[2]))]
+    if spans:
+        return _joined(text, spans, parts)
+    numbers = NUMBER.findall(text)
+    return numbers[-1] if numbers else None
 
 
 def _after_phrase(text: str) -> str | None:
@@ -74,4 +125,9 @@ def _after_phrase(text: str) -> str | None:
     end = SENTENCE_END.search(rest)
     rest = rest[: end.start()] if end else rest
     number = NUMBER_IN_PROSE.fullmatch(rest)
-    return number[1] if number else rest.strip("* ")
+    if number:
+        return number[1]
+    numbers = NUMBER.findall(rest)
+    if len(numbers) == 1 and len(PROSE.findall(rest)) >= 2 and "\\" not in rest:
+        return str(numbers[0])  # "Verna received $7.00 in change"
+    return rest.strip("* ")

@@ -3,9 +3,9 @@
 from pydantic import Field
 
 from reasonrl import Problem, Response, Verdict, Verifier, VerifierOptions
-from reasonrl_math import equality
+from reasonrl_math import equality, fallback
 from reasonrl_math.bounds import too_large
-from reasonrl_math.extract import Where, extract_answer
+from reasonrl_math.extract import Where, extract_answer, last_box
 from reasonrl_math.near_miss import near_miss
 from reasonrl_math.rewrite import as_word
 
@@ -37,28 +37,28 @@ class Math(Verifier):
 
     def verify(self, problem: Problem, response: Response) -> Verdict:
         """Reasons: correct, wrong, no_answer, too_large. Evidence: the extracted text and what was made of it."""
-        answer = extract_answer(response.text, self.options.answer)
+        reference = _unboxed(problem.reference or "")
+        answer = extract_answer(response.text, self.options.answer, equality.parts(reference))
         if answer is None:
             return Verdict(0.0, "no_answer")
-        reference = problem.reference or ""
         bound = None if equality.same_text(reference, answer) else too_large(answer)
         if bound is not None:
             return Verdict(0.0, "too_large", evidence={"answer": answer[:SHOWN], "bound": bound})
         if fault := self.audit(problem):
             raise ValueError(fault)
-        right = equality.equal(reference, answer)
-        evidence = {"answer": answer[:SHOWN], "parsed": equality.shown(answer)}
-        return Verdict(float(right), "correct" if right else "wrong", evidence=evidence)
+        ruling = equality.judge(reference, answer)
+        evidence = {"answer": answer[:SHOWN], "parsed": ruling.parsed, "rule": ruling.rule}
+        return Verdict(float(ruling.right), "correct" if ruling.right else "wrong", evidence=evidence)
 
     def audit(self, problem: Problem) -> str | None:
         """A reference that is absent, too large or not parseable is a fault."""
-        reference = (problem.reference or "").strip()
+        reference = _unboxed(problem.reference or "").strip()
         if not reference:
             return "the reference is empty"
         if bound := too_large(reference):
             return f"the reference {reference[:SHOWN]!r} is too large: {bound}"
         is_word = as_word(reference) is not None
-        return None if is_word or equality.parse(reference) is not None else f"cannot parse the reference {reference!r}"
+        return None if is_word or equality.readable(reference) else f"cannot parse the reference {reference!r}"
 
     def right_response(self, problem: Problem) -> str | None:
         """The reference in a box."""
@@ -70,4 +70,10 @@ class Math(Verifier):
 
     def warm_up(self) -> None:
         """Import math-verify and sympy, and build the parser's tables, by one parse."""
-        equality.parse("1")
+        equality.judge("1", "2")
+        fallback.parse("1")
+
+
+def _unboxed(reference: str) -> str:
+    """A reference that is given in a box is what is in it."""
+    return last_box(reference) or reference
