@@ -21,7 +21,8 @@ LINKED = re.compile(  # what may stand between the parts of one answer: "and", "
     re.DOTALL,
 )
 BOLD_NUMBER = re.compile(r"\*\*\s*\\?\$?(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)[^*\n\d]*\*\*")
-PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]?[a-z]{2,}")
+LONE = re.compile(r"\s*\\?[A-Za-z]+(?:_\{?\w+\}?)?\s*")
 WORDS_IN_MATH = re.compile(r"\\(?:text|mbox|mathrm)\s*\{[^{}]*\}")
 LONGEST_PHRASE = 2000  # characters read after a phrase
 LONGEST_LINK = 40  # characters between two parts of an answer
@@ -51,11 +52,16 @@ Span = tuple[int, int, str]
 
 
 def _joined(text: str, spans: list[Span], parts: int) -> str:
-    """The last span, or the last `parts` spans as one list if nothing but "and", "or" and commas links them."""
-    group = spans[-parts:]
-    gaps = [text[one[1] : other[0]] for one, other in zip(group, group[1:], strict=False)]
-    if 1 < parts == len(group) and all(len(gap) <= LONGEST_LINK and LINKED.fullmatch(gap) for gap in gaps):
-        return ", ".join(content.strip(" ,;") for _, _, content in group)
+    """The last span; with the ones before it that nothing but "and", "or" and commas links to it, if all are `parts`."""
+    group = [spans[-1]]
+    for before in reversed(spans[:-1]):
+        gap = text[before[1] : group[0][0]]
+        if parts == 1 or len(gap) > LONGEST_LINK or not LINKED.fullmatch(("," if before[2].rstrip().endswith(",") else "") + gap):
+            break
+        group.insert(0, before)
+    contents = [content.strip(" ,;\n") for _, _, content in group]
+    if len(contents) > 1 and parts in (len(contents), ", ".join(contents).count(",") + 1):
+        return ", ".join(contents)
     return spans[-1][2]
 
 
@@ -95,19 +101,27 @@ def all_boxes(text: str) -> list[Span] | None:
 
 
 def _last_mathematics(text: str, parts: int) -> str | None:
-    """The last formula, of a chain its last member; else the last number in bold, else the last number."""
-    bold = BOLD_NUMBER.findall(text.rstrip().rpartition("\n")[2])
+    """In the last paragraph: the last number in bold, else the last formula, else the last number."""
+    paragraph = text.rstrip()
+    paragraph = paragraph[paragraph.rfind("\n\n") + 1 :]
+    bold = BOLD_NUMBER.findall(paragraph)
     if bold:
         return str(bold[-1])
     spans = [
-        (found.start(), found.end(), next(group for group in found.groups() if group is not None))
-        for found in MATH.finditer(text)
+        (found.start(), found.end(), _last_member(next(group for group in found.groups() if group is not None)))
+        for found in MATH.finditer(paragraph)
     ]
-    spans = [span for span in spans if not PROSE.search(WORDS_IN_MATH.sub("", span[2]))]
+    spans = [span for span in spans if not (PROSE.search(WORDS_IN_MATH.sub("", span[2])) or LONE.fullmatch(span[2]))]
     if spans:
-        return _joined(text, spans, parts)
-    numbers = NUMBER.findall(text)
+        return _joined(paragraph, spans, parts)
+    numbers = NUMBER.findall(paragraph)
     return numbers[-1] if numbers else None
+
+
+def _last_member(formula: str) -> str:
+    """Of a chain of three or more, or of "words = value", the last member; else the formula as it is."""
+    members = formula.split("=")
+    return members[-1] if len(members) > 2 or WORDS_IN_MATH.match(formula.strip()) else formula
 
 
 def _after_phrase(text: str) -> str | None:
