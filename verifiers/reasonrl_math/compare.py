@@ -174,7 +174,9 @@ def _same_collections(one: Node, other: Node) -> bool:
         if len(one.items) == len(other.items) and _matched(one.items, other.items):
             return True
     lists = [values_of(node) if isinstance(node, Bag) else node for node in (one, other)]
-    assignments = [isinstance(node, Bracket) and isinstance(old, Bag) for node, old in zip(lists, (one, other), strict=True)]
+    assignments = [
+        isinstance(node, Bracket) and isinstance(old, Bag) for node, old in zip(lists, (one, other), strict=True)
+    ]
     if len(lists[0].items) != len(lists[1].items) or len(lists[0].items) > MAX_ITEMS:
         return False
     if all(assignments):

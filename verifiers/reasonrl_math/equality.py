@@ -2,18 +2,22 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from reasonrl_math import fallback, rewrite
 from reasonrl_math.bounds import too_large
-from reasonrl_math.compare import same
-from reasonrl_math.numbers import rational
+from reasonrl_math.compare import has_sign, same
+from reasonrl_math.numbers import ROUGH, Numeric, rational
 from reasonrl_math.parse import join_thousands, parse
 from reasonrl_math.tokens import clean
-from reasonrl_math.tree import Bag, Bracket, Node, NoValue, Num, Quantity, Relation, Unreadable, shown
+from reasonrl_math.tree import (
+    Apply, Bag, Bracket, Node, NoValue, Num, Quantity, Relation, Sym, Unreadable, shown, symbols,
+)  # fmt: skip
 
 Decimals = Literal["exact", "rounded"]
 Percent = Literal["exact", "bare"]
+Units = Literal["optional", "required"]
+Expect = Literal["any", "number", "choice", "words"]
 
 SPACING = re.compile(r"\\left\b|\\right\b|\\[!,;:]|[\s$]")
 DECIMAL = re.compile(r"-?\d*\.(\d+)")
@@ -36,7 +40,8 @@ class Policy:
 
     decimals: Decimals = "exact"
     percent: Percent = "exact"
-    units: Literal["optional", "required"] = "optional"
+    units: Units = "optional"
+    expect: Expect = "any"
 
 
 def same_text(reference: str, answer: str) -> bool:
@@ -44,15 +49,22 @@ def same_text(reference: str, answer: str) -> bool:
     return SPACING.sub("", reference) == SPACING.sub("", answer)
 
 
-def readable(reference: str) -> bool:
-    """Whether a reference can be graded."""
+def fault(reference: str, policy: Policy) -> str | None:
+    """Why a reference within the bounds cannot be graded; None if it can."""
+    if policy.expect == "choice":
+        return None if rewrite.choice_letter(reference) else "is no letter of a choice"
+    if policy.expect == "words" or rewrite.as_word(reference) is not None:
+        return None
     try:
-        parse(reference)
-    except NoValue:
-        return False
+        node = parse(reference)
+        if policy.expect == "number" and not is_number(node):
+            return "is no number"
+        same(node, node)
+    except NoValue as reason:
+        return f"has no value: {reason}"
     except Unreadable:
-        return fallback.parse(reference) is not None
-    return True
+        return None if fallback.parse(reference) is not None else "cannot be parsed"
+    return None
 
 
 def parts(reference: str) -> int:
@@ -71,23 +83,35 @@ def judge(reference: str, answer: str, policy: Policy | None = None) -> Ruling:
     policy = policy or Policy()
     if same_text(reference, answer):
         return Ruling(True, "text", answer)
+    if policy.expect == "words":
+        return Ruling(rewrite.plain_text(reference) == rewrite.plain_text(answer), "words", rewrite.plain_text(answer))
     word = rewrite.as_word(reference)
-    if word is not None:
-        return Ruling(rewrite.plain_text(answer) == word, "words", rewrite.plain_text(answer))
-    letter = rewrite.choice_letter(reference)
-    if letter is not None and (chosen := rewrite.choice_letter(answer)) is not None:
-        return Ruling(letter == chosen, "choices", chosen)
+    if word is not None and rewrite.plain_text(answer) == word:
+        return Ruling(True, "words", word)
+    if chosen := _choice(reference, answer, policy):
+        return chosen
+    reference, answer = rewrite.meaning(reference), rewrite.meaning(answer)
+    if rewrite.as_word(reference) is not None:
+        return Ruling(False, "words", rewrite.plain_text(answer))
     if rewrite.as_word(answer) is not None:
         return Ruling(False, "words", rewrite.plain_text(answer))
     return _judge_trees(reference, answer, policy)
+
+
+def _choice(reference: str, answer: str, policy: Policy) -> Ruling | None:
+    letter = rewrite.choice_letter(reference)
+    chosen = None if letter is None else rewrite.choice_letter(answer) or rewrite.small_choice(answer)
+    if letter is not None and policy.expect == "choice" and chosen is None:
+        return Ruling(False, "choices", "")
+    return None if letter is None or chosen is None else Ruling(letter == chosen, "choices", chosen)
 
 
 def _judge_trees(reference: str, answer: str, policy: Policy) -> Ruling:
     try:
         thousands = not _is_list(reference)
         expected, given = parse(reference), parse(answer, thousands)
-        if ruling := _lacks_unit(expected, given, policy):
-            return ruling
+        if lack := _lacks(expected, given, policy):
+            return Ruling(False, lack, shown(given)[:200])
         right, rule = same(expected, given)
         if not right:
             right, rule = _other_readings(reference, answer, expected, given, policy) or (right, rule)
@@ -104,10 +128,19 @@ def _is_list(reference: str) -> bool:
     return "," in text and not text.startswith(("(", "["))
 
 
-def _lacks_unit(expected: Node, given: Node, policy: Policy) -> Ruling | None:
-    if policy.units == "optional" or not isinstance(_value(expected), Quantity):
-        return None
-    return None if isinstance(_value(given), Quantity) else Ruling(False, "units required", shown(given)[:200])
+def _lacks(expected: Node, given: Node, policy: Policy) -> str | None:
+    """What a policy demands of an answer and it has not."""
+    if policy.expect == "number" and not is_number(given):
+        return "a number expected"
+    required = policy.units == "required" and isinstance(_value(expected), Quantity)
+    return "units required" if required and not isinstance(_value(given), Quantity) else None
+
+
+def is_number(node: Node) -> bool:
+    """Whether an answer is one number, a name and a unit apart."""
+    value = _value(node)
+    value = value.value if isinstance(value, Quantity) else value
+    return isinstance(value, Num | Sym | Apply) and not symbols(value) and not has_sign(value)
 
 
 def _value(node: Node) -> Node:
@@ -132,8 +165,6 @@ def _other_readings(
 
 def _rounds(expected: Node, answer: str) -> bool:
     """Whether a decimal of enough digits is the correct rounding of a reference that no decimal equals."""
-    from reasonrl_math.numbers import ROUGH, Numeric
-
     found = DECIMAL.fullmatch(clean(answer))
     if not found or len(found[0].replace(".", "").lstrip("-0")) < LEAST_DIGITS:
         return False
@@ -153,6 +184,3 @@ def _factors(number: int) -> list[int]:
             number //= prime
             found.append(prime)
     return found if number == 1 else [*found, 3]
-
-
-__all__: list[Any] = ["Num", "Policy", "Ruling", "judge", "readable", "same_text"]

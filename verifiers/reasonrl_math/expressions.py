@@ -19,6 +19,7 @@ TRIGONOMETRIC = frozenset("sin cos tan cot sec csc".split())
 OPENING = {"lfloor": ("rfloor", "floor"), "lceil": ("rceil", "ceil")}
 STARTS = FUNCTIONS | GREEK | {"frac", "binom", "pi", "infty", "lfloor", "lceil", "abs", "begin", "sum", "prod"}
 MAX_DEPTH = 60  # of the descent; the bounds refuse far less deep brackets, this guards the rest
+MAX_FACTORS = 100  # of one product: the tree is as deep
 EXPRESSION = (Num, Sym, Apply, Matrix)
 INTEGER = re.compile(r"\d+")
 
@@ -99,7 +100,7 @@ class Expressions:
     def product(self) -> Node:
         """factor · factor / factor …, with and without signs between them."""
         node = self.power()
-        while True:
+        for _ in range(MAX_FACTORS):
             if self.here("*", "/"):
                 op = self.next().text
                 right = self.factor_with_sign()
@@ -114,6 +115,7 @@ class Expressions:
                 node = Num(node.value / right.value)
             else:
                 node = Apply(op, (node, right))
+        raise NoValue("too many factors")
 
     def factor_with_sign(self) -> Node:
         """A factor after an operator, which may have a sign."""

@@ -6,7 +6,7 @@ from typing import Literal
 Where = Literal["boxed", "phrases", "last_number"]
 
 BRACES = re.compile(r"\\(?P<box>boxed|fbox)\s*(?:\{|(?P<bare>[^\s{}\\$]+))|\\.|[{}]", re.DOTALL)
-PHRASE = re.compile(r"<answer>(?P<tagged>[^<]*)</answer>|(?i:\banswer(?:\s+is\b|\s*:))|####")
+PHRASE = re.compile(r"<answer>(?P<tagged>[^<]*)</answer>|(?i:\banswer(?:\s+is\b|\**\s*:))|####")
 MATH = re.compile(r"\$\$?(?P<dollar>[^$]+)\$|\\\((?P<inline>.+?)\\\)|\\\[(?P<display>.+?)\\\]", re.DOTALL)
 SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 # "24 apples are left" answers 24; "3 or 4", "3 percent" and a sentence with a second number are left whole.
@@ -14,7 +14,9 @@ NUMBER_IN_PROSE = re.compile(
     r"\\?\$?(-?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)(?:/\d+)?)\s+"
     r"(?!(?:or|and|plus|minus|times|over|percent|dozen|hundred|thousand|million|billion|trillion)\b)[a-z]{2}\D*"
 )
-NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
+NUMBER = re.compile(
+    r"(?<![\w.])-?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:/\d+)?(?:\s*(?:\\?%|percent\b|pct\b))?"
+)
 NO_ANSWER = re.compile(r"\s*(?:I|We|i|we)\s+(?:can\s?not|can't|could\s?n[o']t|am|are|do\s?n[o']t|was|were|have)\b")
 LINKED = re.compile(  # what may stand between the parts of one answer: "and", "or", commas, delimiters; never prose
     r"(?=.*(?:,|;|\band\b|\bor\b))(?:\\[()\[\]]|\\quad|[\s$,;]|\*\*|\\text\s*\{\s*(?:,\s*)?(?:and|or)\s*\}|\b(?:and|or)\b)+",
@@ -23,7 +25,7 @@ LINKED = re.compile(  # what may stand between the parts of one answer: "and", "
 BOLD_NUMBER = re.compile(r"\*\*\s*\\?\$?(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)[^*\n\d]*\*\*")
 PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]?[a-z]{2,}")
 LONE = re.compile(r"\s*\\?[A-Za-z]+(?:_\{?\w+\}?)?\s*")
-WORDS_IN_MATH = re.compile(r"\\(?:text|mbox|mathrm)\s*\{[^{}]*\}")
+WORDS_IN_MATH = re.compile(r"\\(?:text\w*|mbox|mathrm|operatorname|begin|end)\s*\{[^{}]*\}")
 LONGEST_PHRASE = 2000  # characters read after a phrase
 LONGEST_LINK = 40  # characters between two parts of an answer
 
@@ -56,7 +58,11 @@ def _joined(text: str, spans: list[Span], parts: int) -> str:
     group = [spans[-1]]
     for before in reversed(spans[:-1]):
         gap = text[before[1] : group[0][0]]
-        if parts == 1 or len(gap) > LONGEST_LINK or not LINKED.fullmatch(("," if before[2].rstrip().endswith(",") else "") + gap):
+        if (
+            parts == 1
+            or len(gap) > LONGEST_LINK
+            or not LINKED.fullmatch(("," if before[2].rstrip().endswith(",") else "") + gap)
+        ):
             break
         group.insert(0, before)
     contents = [content.strip(" ,;\n") for _, _, content in group]
@@ -111,11 +117,12 @@ def _last_mathematics(text: str, parts: int) -> str | None:
         (found.start(), found.end(), _last_member(next(group for group in found.groups() if group is not None)))
         for found in MATH.finditer(paragraph)
     ]
-    spans = [span for span in spans if not (PROSE.search(WORDS_IN_MATH.sub("", span[2])) or LONE.fullmatch(span[2]))]
-    if spans:
-        return _joined(paragraph, spans, parts)
+    spans = [span for span in spans if not PROSE.search(WORDS_IN_MATH.sub("", span[2]))]
+    telling = [span for span in spans if not LONE.fullmatch(span[2])]
+    if telling:
+        return _joined(paragraph, telling, parts)
     numbers = NUMBER.findall(paragraph)
-    return numbers[-1] if numbers else None
+    return numbers[-1] if numbers else (spans[-1][2] if spans else None)
 
 
 def _last_member(formula: str) -> str:

@@ -9,6 +9,7 @@ from reasonrl_math import rewrite
 
 DIGITS = 30  # to which two irrational numbers are compared, relative to their size
 LISTED = re.compile(r"[,;]|\bor\b|\band\b")
+FOREIGN = re.compile(r"[\"`#@?]|__")  # of no formula
 EQUALS = re.compile(r"(?<![\\<>!:])=")
 
 
@@ -24,7 +25,7 @@ def parse(latex: str) -> Any | None:
 
     logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that its alarms are off
     text = rewrite.to_latex(latex)
-    if text is None or not text.strip():
+    if text is None or not text.strip() or FOREIGN.search(text):
         return None
     found = extract(
         rf"\boxed{{{text}}}",

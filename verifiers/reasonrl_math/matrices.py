@@ -47,7 +47,8 @@ def _added(one: Rows, other: Rows) -> Rows:
     if (len(one), len(one[0])) != (len(other), len(other[0])):
         raise Unreadable("a sum of matrices of different shapes")
     return tuple(
-        tuple(Apply("+", pair) for pair in zip(left, right, strict=True)) for left, right in zip(one, other, strict=True)
+        tuple(Apply("+", pair) for pair in zip(left, right, strict=True))
+        for left, right in zip(one, other, strict=True)
     )
 
 

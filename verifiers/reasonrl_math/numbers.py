@@ -112,8 +112,9 @@ def context(digits: int) -> Any:
 class Numeric:
     """Evaluates expressions at a point; symbols without a value make them unreadable."""
 
-    def __init__(self, point: Mapping[str, Fraction], digits: int) -> None:
+    def __init__(self, point: Mapping[str, Fraction], digits: int, terms: int = MAX_TERMS) -> None:
         self.point = point
+        self.terms = terms  # of sums, those within them included
         self.mp = context(digits)
 
     def __call__(self, node: Node) -> Any:
@@ -208,11 +209,12 @@ class Numeric:
         first, last = self(low), self(high)
         if not (isinstance(index, Sym) and self.mp.isint(first) and self.mp.isint(last)):
             raise Unreadable("a sum without whole bounds")
-        if last - first > MAX_TERMS:
+        if last - first >= self.terms:
             raise NoValue("a sum of too many terms")
+        left = self.terms // max(int(last - first) + 1, 1)
         total = self.mp.mpf(node.op == "prod")
         for step in range(int(first), int(last) + 1):
-            value = Numeric({**self.point, index.name: Fraction(step)}, self.mp.dps)(body)
+            value = Numeric({**self.point, index.name: Fraction(step)}, self.mp.dps, left)(body)
             total = total + value if node.op == "sum" else total * value
         return total
 

@@ -10,9 +10,9 @@ from functools import lru_cache
 from reasonrl_math.expressions import EXPRESSION, Expressions
 from reasonrl_math.tokens import Token, clean, tokenise
 from reasonrl_math.tree import (
-    Apply, Bag, Based, Bracket, Dots, Matrix, Node, NoValue, Num, Quantity, Ratio, Relation, Sym, Unreadable, symbols,
+    Apply, Bag, Based, Bracket, Dots, Matrix, Node, NoValue, Num, Quantity, Ratio, Relation, Sym, Unreadable,
 )  # fmt: skip
-from reasonrl_math.units import SYMBOLS, is_unit_word, magnitude, unit_name
+from reasonrl_math.units import SYMBOLS, magnitude
 
 RELATIONS = {
     "=": "=", "approx": "≈", "<": "<", "leq": "<=", ">": ">", "geq": ">=", "neq": "!=", "in": "in",
@@ -78,8 +78,11 @@ class Answers(Expressions):
         if self.token.kind == "text" and self.tokens[self.at + 1].text in ("=", ":", "approx"):
             self.at += 2  # \text{Area} = 5
         members = [self.value()]
-        if self.here(":") and context == "end":
-            while self.take(":"):
+        if self.here("ldots") and isinstance(members[0], Num):
+            raise NoValue("digits that go on")
+        if self._is_ratio(context):
+            while self._is_ratio(context):
+                self.next()
                 members.append(self.value())
             return Ratio(tuple(members), clock=False)
         ops = []
@@ -91,6 +94,9 @@ class Answers(Expressions):
                 raise Unreadable("a membership of something else than a symbol")
             return members[1]
         return Relation(tuple(ops), tuple(members)) if ops else members[0]
+
+    def _is_ratio(self, context: str) -> bool:
+        return context == "end" and (self.here(":") or (self.token.kind, self.token.text) == ("text", "to"))
 
     def value(self) -> Node:
         """An expression, a bracket or sets joined by ∪ ∩ ∖, with a magnitude and a unit."""
@@ -118,7 +124,7 @@ class Answers(Expressions):
             return None
         words: list[str] = []
         while True:
-            if self.token.kind == "text" and self.token.text not in ("and", "or"):
+            if self.token.kind == "text" and self.token.text not in ("and", "or", "to"):
                 words.append(self.next().text)
                 continue
             if self.here(*CURRENCY) and not words:
@@ -227,7 +233,9 @@ def _has_degrees(node: Node) -> bool:
 def _without_degrees(node: Node) -> Node:
     if not isinstance(node, Apply):
         return node
-    return _without_degrees(node.args[0]) if node.op == "deg" else Apply(node.op, tuple(map(_without_degrees, node.args)))
+    return (
+        _without_degrees(node.args[0]) if node.op == "deg" else Apply(node.op, tuple(map(_without_degrees, node.args)))
+    )
 
 
 def join_thousands(text: str) -> str:
@@ -264,6 +272,3 @@ def parse(text: str, thousands: bool = True, letters_are_units: bool = False) ->
         return Answers(tokenise(text), letters_are_units).answer()
     except RecursionError:
         raise Unreadable("nested too deeply") from None
-
-
-__all__ = ["NoValue", "Unreadable", "is_unit_word", "join_thousands", "parse", "symbols", "unit_name"]

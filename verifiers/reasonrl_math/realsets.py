@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cmp_to_key
 
 from reasonrl_math.expressions import EXPRESSION, negative
-from reasonrl_math.numbers import ROUGH, Numeric, order, same_value
+from reasonrl_math.numbers import order, same_value
 from reasonrl_math.tree import Apply, Bag, Bracket, Node, NoValue, Num, Relation, Sym, Unreadable, symbols
 
 INFINITY = Sym("inf")
@@ -39,7 +39,9 @@ def is_set_of_reals(node: Node) -> bool:
     if isinstance(node, Relation):
         return not set(node.ops) <= {"=", "≈"} and len(frozenset().union(*map(_names, node.members))) == 1
     if isinstance(node, Bag):
-        return bool(node.items) and any(isinstance(item, Bracket | Relation) and is_set_of_reals(item) for item in node.items)
+        return bool(node.items) and any(
+            isinstance(item, Bracket | Relation) and is_set_of_reals(item) for item in node.items
+        )
     return isinstance(node, Apply) and node.op in ("cup", "cap", "minus", "reals")
 
 
@@ -217,6 +219,3 @@ def same_pieces(one: Pieces, other: Pieces) -> bool:
         (a.low_in, a.high_in) == (b.low_in, b.high_in) and order(a.low, b.low) == 0 == order(a.high, b.high)
         for a, b in zip(one, other, strict=True)
     )
-
-
-__all__ = ["ROUGH", "Numeric", "Pieces", "is_set_of_reals", "pieces", "replaced", "same_pieces"]

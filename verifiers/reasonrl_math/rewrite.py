@@ -5,21 +5,17 @@ import re
 TEXT_COMMAND = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)"
 WRAPPED = re.compile(rf"{TEXT_COMMAND}\s*\{{([^{{}}]*)\}}")
 BARE_WORD = re.compile(r"(?:[A-Z][a-z]+|[A-Za-z]{4,})(?:[ -][A-Za-z]+)*")
-CHOICE = re.compile(r"\(?\s*([A-Z])\s*\)?(?:\s*[.:)]\s*\S.*)?", re.DOTALL)
-BASED = re.compile(r"\(?(\d+)\)?_(?:\{(\d+)\}|(\d+))")
+CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*:?\s*)?\(?\s*([A-Z])\s*\)?(?:\s*[.:)]\s*\S.*)?", re.DOTALL)
 MIXED = re.compile(r"([-+]?)(\d+)(?:\s+(\d+)/(\d+)|\s*\\[dtc]?frac\{?\s*(\d+)\s*\}?\{?\s*(\d+)\s*\}?)")
 REPEATING = re.compile(r"([-+]?)(\d*)\.(\d*)\\(?:overline|bar)\{?(\d+)\}?")
 ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|(\d+|[a-z]))")
 PERCENT = re.compile(rf"\s*{TEXT_COMMAND}\s*\{{\s*(?:percent|pct|%|\\%)\s*\}}")
-UNIT = re.compile(rf"(?:{TEXT_COMMAND}\s*\{{\s*|[\d}}]\s*)([A-Za-z]+)\s*\}}?\s*((?:\^\s*\{{?\s*\d\s*\}}?)?)\.?\s*$")
-UNITS = {
-    "mm": "mm millimeter millimetre", "cm": "cm centimeter centimetre", "m": "m meter metre",
-    "km": "km kilometer kilometre", "in": "in inch inche", "ft": "ft foot feet", "yd": "yd yard", "mi": "mi mile",
-    "mg": "mg milligram", "g": "g gram", "kg": "kg kilogram", "lb": "lb pound", "oz": "oz ounce",
-    "s": "s sec second", "min": "min minute", "h": "h hr hour", "day": "day", "year": "yr year",
-    "ml": "ml mL milliliter millilitre", "l": "l L liter litre", "mph": "mph", "°": "degree deg", "rad": "rad radian",
-}  # fmt: skip
-UNIT_OF = {name: unit for unit, names in UNITS.items() for name in names.split()}
+SMALL_CHOICE = re.compile(r"\(?([a-j])\)?\.?")
+MEANINGS = {  # of words that are mathematics
+    r"\mathbb{R}": "all real numbers|all reals|real numbers|the real numbers|all real values|any real number",
+    r"\emptyset": "no solution|no solutions|no real solution|no real solutions|empty set|the empty set|none",
+}
+MEANING_OF = {words: latex for latex, phrases in MEANINGS.items() for words in phrases.split("|")}
 LITERAL = {r"\varnothing": r"\emptyset", "∅": r"\emptyset", "**": "^", "−": "-", "∞": r"\infty"}
 
 
@@ -46,17 +42,15 @@ def choice_letter(latex: str) -> str | None:
     return found[1] if found else None
 
 
-def based(latex: str) -> tuple[str, str] | None:
-    """Digits and base of a number such as `132_5`; None if it is something else."""
-    found = BASED.fullmatch("".join(latex.replace("$", "").split()))
-    return (found[1].lstrip("0"), found[2] or found[3]) if found else None
+def small_choice(latex: str) -> str | None:
+    """The letter of "c" or "(c)" as a capital; None if it is something else."""
+    found = SMALL_CHOICE.fullmatch(WRAPPED.sub(r"\1", latex).replace("$", "").strip())
+    return found[1].upper() if found else None
 
 
-def unit(latex: str) -> str | None:
-    """The unit at the end of an answer in one spelling, such as "cm^2"; None if there is none that we know."""
-    found = UNIT.search(latex.replace("$", "").strip())
-    name = UNIT_OF.get(found[1]) or UNIT_OF.get(found[1].lower().removesuffix("s")) if found else None
-    return name + re.sub(r"[\s{}]", "", found[2]) if found and name else None
+def meaning(latex: str) -> str:
+    """LaTeX of words with a mathematical meaning, such as "all real numbers"; other answers as they are."""
+    return MEANING_OF.get(plain_text(latex), latex)
 
 
 def to_latex(latex: str) -> str | None:

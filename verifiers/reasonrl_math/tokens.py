@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from reasonrl_math.tree import Unreadable
-from reasonrl_math.units import is_unit_word
+from reasonrl_math.units import SYMBOLS, is_unit_word
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ FUNCTIONS = frozenset(
 )  # fmt: skip
 PLAIN = FUNCTIONS | {"pi", "infinity", "infty", "inf", "and", "or", "percent", "pct", "union", "abs"}
 AS_COMMAND = {"infinity": "infty", "inf": "infty", "percent": "%", "pct": "%", "union": "cup"}
+SCIENTIFIC = re.compile(r"(?<![A-Za-z\\\d])(\d+\.?\d*|\.\d+)[eE]([-+]?\d{1,4})(?![\d.A-Za-z])")
 NUMBER = re.compile(r"[-+]?\s*(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)\s*(?:\\?%)?")
 
 
@@ -60,6 +61,7 @@ def clean(text: str) -> str:
     text = text.replace(r"\%", "%").replace(r"\$", "¤")
     for old, new in CHARACTERS.items():
         text = text.replace(old, new)
+    text = SCIENTIFIC.sub(r"\1*10^{\2}", text)
     text = re.sub(r"(?<![\d)}])\s*!=|\s!=", r"\\neq ", text)
     text = SPACES.sub(" ", DROPPED.sub("", text))
     return text.replace("¤", r"\$").strip().removesuffix(".").strip()
@@ -106,7 +108,10 @@ def _text(content: str) -> list[Token]:
     content = " ".join(content.replace("$", "").split()).strip()
     if not content:
         return []
-    if NUMBER.fullmatch(content):
+    if content in SYMBOLS:
+        return [Token("text", content)]  # \text{ m} is a unit
+    if NUMBER.fullmatch(content.rstrip(".")):
+        content = content.rstrip(".")
         return tokenise(content.replace(",", "").replace("\\%", "%").replace("%", r"\%"))[:-1]
     if re.fullmatch(r"[A-Za-z]|\([A-Za-z]\)", content):
         return [Token("letter", content.strip("()"))]

@@ -126,7 +126,9 @@ def shown(node: Node) -> str:
     """A tree as short text, for the evidence."""
     if isinstance(node, Num):
         number = node.value
-        return str(number) if max(number.numerator.bit_length(), number.denominator.bit_length()) < 4000 else "(a number)"
+        return (
+            str(number) if max(number.numerator.bit_length(), number.denominator.bit_length()) < 4000 else "(a number)"
+        )
     if isinstance(node, Sym):
         return node.name
     if isinstance(node, Apply):
