@@ -136,8 +136,7 @@ class Tally:
 
 def read_rows(path: Path) -> Iterator[Row]:
     """The rows of a JSON Lines file, under one set of names."""
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as lines:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
         for line in lines:
             row = json.loads(line)
             yield {

@@ -2,14 +2,26 @@
 
 from fractions import Fraction
 
-from reasonrl_math.expressions import EXPRESSION
+from reasonrl_math.cursor import EXPRESSION
 from reasonrl_math.matrices import entries, has_matrix
 from reasonrl_math.numbers import rational
 from reasonrl_math.realsets import is_set_of_reals, pieces, same_pieces
 from reasonrl_math.relations import assigned, plain, same_relation, values_of
 from reasonrl_math.sampling import same_expression
 from reasonrl_math.tree import (
-    Apply, Bag, Based, Bracket, Dots, Node, Num, Quantity, Ratio, Relation, Sym, Unreadable, Words, symbols,
+    Apply,
+    Bag,
+    Based,
+    Bracket,
+    Dots,
+    Node,
+    Num,
+    Quantity,
+    Ratio,
+    Relation,
+    Sym,
+    Words,
+    symbols,
 )  # fmt: skip
 from reasonrl_math.units import dimension, same_label
 
@@ -170,34 +182,32 @@ def _signs(one: Ratio, other: Ratio) -> tuple[Node, Node]:
 def _same_collections(one: Node, other: Node) -> bool:
     if not (isinstance(one, Bag | Bracket) and isinstance(other, Bag | Bracket)):
         return False
-    if isinstance(one, Bag) and isinstance(other, Bag) and any(isinstance(item, Relation) for item in one.items):
-        if len(one.items) == len(other.items) and _matched(one.items, other.items):
-            return True
-    lists = [values_of(node) if isinstance(node, Bag) else node for node in (one, other)]
-    assignments = [
-        isinstance(node, Bracket) and isinstance(old, Bag) for node, old in zip(lists, (one, other), strict=True)
-    ]
-    if len(lists[0].items) != len(lists[1].items) or len(lists[0].items) > MAX_ITEMS:
+    if _same_lists_of_relations(one, other):
+        return True
+    left, right = (values_of(node) if isinstance(node, Bag) else node for node in (one, other))
+    if len(left.items) != len(right.items) or len(left.items) > MAX_ITEMS:
         return False
+    # assignments are a tuple only where the other side is one: "x = 3, y = -2" is (3, -2), and also the list 3, -2
+    pairs = ((one, left), (other, right))
+    assignments = [isinstance(node, Bag) and isinstance(values, Bracket) for node, values in pairs]
     if all(assignments):
         return False  # they matched above or not at all
-    braces = any(isinstance(node, Bag) and node.joined == "{}" for node in lists)
-    if all(isinstance(node, Bracket) for node in lists):
-        return _same_brackets(lists[0], lists[1], any(assignments))
-    if any(isinstance(node, Bracket) for node in lists):
-        if any(assignments):
-            return not braces and _matched(lists[0].items, lists[1].items)
-        return not braces and not any(map(is_set_of_reals, lists)) and _in_order(lists[0].items, lists[1].items)
-    if any(isinstance(item, Dots) for node in lists for item in node.items):
-        return _in_order(lists[0].items, lists[1].items)
-    return _matched(lists[0].items, lists[1].items)
+    if isinstance(left, Bracket) and isinstance(right, Bracket):
+        alike = (left.opened, left.closed) == (right.opened, right.closed)
+        return (alike or any(assignments) or len(left.items) != 2) and _in_order(left.items, right.items)
+    sets = [isinstance(node, Bag) and node.joined == "{}" for node in (left, right)]
+    ordered = isinstance(left, Bracket) or isinstance(right, Bracket)
+    if ordered and any(sets):
+        return False
+    if (ordered and not any(assignments)) or Dots() in (*left.items, *right.items):
+        return not any(map(is_set_of_reals, (left, right))) and _in_order(left.items, right.items)
+    return _matched(left.items, right.items)
 
 
-def _same_brackets(one: Bag | Bracket, other: Bag | Bracket, assignments: bool) -> bool:
-    if not (isinstance(one, Bracket) and isinstance(other, Bracket)):
-        raise Unreadable("no brackets")
-    alike = (one.opened, one.closed) == (other.opened, other.closed)
-    return (alike or assignments or len(one.items) != 2) and _in_order(one.items, other.items)
+def _same_lists_of_relations(one: Bag | Bracket, other: Bag | Bracket) -> bool:
+    if not any(isinstance(item, Relation) for item in one.items) or len(one.items) != len(other.items):
+        return False
+    return isinstance(one, Bag) and isinstance(other, Bag) and _matched(one.items, other.items)
 
 
 def _in_order(one: tuple[Node, ...], other: tuple[Node, ...]) -> bool:

@@ -11,7 +11,18 @@ from reasonrl_math.numbers import ROUGH, Numeric, rational
 from reasonrl_math.parse import join_thousands, parse
 from reasonrl_math.tokens import clean
 from reasonrl_math.tree import (
-    Apply, Bag, Bracket, Node, NoValue, Num, Quantity, Relation, Sym, Unreadable, shown, symbols,
+    Apply,
+    Bag,
+    Bracket,
+    Node,
+    NoValue,
+    Num,
+    Quantity,
+    Relation,
+    Sym,
+    Unreadable,
+    shown,
+    symbols,
 )  # fmt: skip
 
 Decimals = Literal["exact", "rounded"]
@@ -153,9 +164,9 @@ def _other_readings(
     """The options, and notations that can be read in two ways; None if they do not apply."""
     if isinstance(given, Bag | Bracket) and not isinstance(expected, Bag | Bracket) and "," in clean(reference):
         return same(parse(reference, thousands=False), given)  # 100,200,300 as a list
-    if BARE_UNIT.fullmatch(clean(reference)) or BARE_UNIT.fullmatch(clean(answer)):
-        if "\\" not in reference + answer and "$" not in reference + answer:
-            return same(parse(reference, letters_are_units=True), parse(answer, letters_are_units=True))
+    bare = BARE_UNIT.fullmatch(clean(reference)) or BARE_UNIT.fullmatch(clean(answer))
+    if bare and not set("\\$") & set(reference + answer):
+        return same(parse(reference, letters_are_units=True), parse(answer, letters_are_units=True))
     if policy.percent == "bare" and clean(reference).endswith(r"\%") and not clean(answer).endswith(r"\%"):
         return same(parse(clean(reference).removesuffix(r"\%")), given)
     if policy.decimals == "rounded" and _rounds(expected, answer):

@@ -54,7 +54,7 @@ Span = tuple[int, int, str]
 
 
 def _joined(text: str, spans: list[Span], parts: int) -> str:
-    """The last span; with the ones before it that nothing but "and", "or" and commas links to it, if all are `parts`."""
+    """The last span; with the ones before it that only "and", "or" and commas link to it, if all are `parts`."""
     group = [spans[-1]]
     for before in reversed(spans[:-1]):
         gap = text[before[1] : group[0][0]]

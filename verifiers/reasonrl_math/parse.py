@@ -7,10 +7,24 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from reasonrl_math.expressions import EXPRESSION, Expressions
+from reasonrl_math.cursor import EXPRESSION
+from reasonrl_math.expressions import Expressions
 from reasonrl_math.tokens import Token, clean, tokenise
 from reasonrl_math.tree import (
-    Apply, Bag, Based, Bracket, Dots, Matrix, Node, NoValue, Num, Quantity, Ratio, Relation, Sym, Unreadable,
+    Apply,
+    Bag,
+    Based,
+    Bracket,
+    Dots,
+    Matrix,
+    Node,
+    NoValue,
+    Num,
+    Quantity,
+    Ratio,
+    Relation,
+    Sym,
+    Unreadable,
 )  # fmt: skip
 from reasonrl_math.units import SYMBOLS, magnitude
 
@@ -20,7 +34,8 @@ RELATIONS = {
 SETS = {"R": "reals", "Z": "integers", "N": "naturals", "Q": "rationals", "C": "complexes"}
 SET_OPERATIONS = {"cup": "cup", "cap": "cap", "setminus": "minus"}
 CURRENCY = frozenset("$€£¥")
-BASES = {name: base for base, name in enumerate("two three four five six seven eight nine ten".split(), start=2)}
+BASE_NAMES = "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+BASES = {name: base for base, name in enumerate(BASE_NAMES.split(), start=2)}
 BASED = re.compile(r"\(?([0-9A-F]*\.?[0-9A-F]+)\)?_\{?(?:\\text)?\{?(?:base)?(\d+|" + "|".join(BASES) + r")\}*")
 THOUSANDS = re.compile(r"(?<![\d.,])(?=[\d,]*,)\d{1,3}(?:,\d{3})+(?![\d,])")
 SPACED_THOUSANDS = re.compile(r"(?<![\d.])\d{1,3}(?: \d{3})+(?![\d])")
@@ -127,13 +142,11 @@ class Answers(Expressions):
             if self.token.kind == "text" and self.token.text not in ("and", "or", "to"):
                 words.append(self.next().text)
                 continue
-            if self.here(*CURRENCY) and not words:
-                words.append(self.next().text)
-            elif self._letter_unit(words) or (words and self.here("/")):
+            if (self.here(*CURRENCY) and not words) or self._letter_unit(words) or (words and self.here("/")):
                 words.append(self.next().text)
             elif words and self.here("^"):
                 self.next()
-                words[-1] += "^" + "".join(token.text for token in self._braced())
+                words[-1] += "^" + "".join(token.text for token in self.braced())
             else:
                 return " ".join(words) or None
 
@@ -151,9 +164,7 @@ class Answers(Expressions):
     def bracket(self, opened: str) -> Node:
         """A group, a tuple, an interval or a set."""
         depth = self.depth
-        self.depth += 1
-        if self.depth > 60:
-            raise Unreadable("nested too deeply")
+        self.deeper()
         bars, self.bars = self.bars, 0
         if opened in ("{", "{set") and self.take("}", "}set"):
             node: Node = Bag((), "{}")
@@ -193,18 +204,18 @@ class Answers(Expressions):
 
     def matrix(self) -> Node:
         r"""`\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}`."""
-        name = "".join(token.text for token in self._braced())
+        name = "".join(token.text for token in self.braced())
         if name.rstrip("*") not in ("matrix", "pmatrix", "bmatrix", "array", "smallmatrix", "Bmatrix"):
             raise Unreadable(f"the environment {name!r}")
         if name == "array" and self.here("{"):
-            self._braced()
+            self.braced()
         rows: list[list[Node]] = [[]]
         while not self.take("end"):
             if self.take("newline"):
                 rows.append([])
             elif not self.take("&"):
                 rows[-1].append(self.sum())
-        self._braced()
+        self.braced()
         filled = [tuple(row) for row in rows if row]
         if not filled or len({len(row) for row in filled}) != 1:
             raise Unreadable("rows of different lengths")
@@ -212,7 +223,7 @@ class Answers(Expressions):
 
     def _command(self, name: str) -> Node:
         if name == "mathbb":
-            letter = "".join(token.text for token in self._braced())
+            letter = "".join(token.text for token in self.braced())
             if letter in SETS:
                 return Apply(SETS[letter], ())
         if name == "emptyset":

@@ -6,8 +6,9 @@ Ends are compared as numbers, exactly where they are rational. Open and closed e
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cmp_to_key
+from itertools import chain
 
-from reasonrl_math.expressions import EXPRESSION, negative
+from reasonrl_math.cursor import EXPRESSION, negative
 from reasonrl_math.numbers import order, same_value
 from reasonrl_math.tree import Apply, Bag, Bracket, Node, NoValue, Num, Relation, Sym, Unreadable, symbols
 
@@ -91,15 +92,14 @@ def _interval(node: Bracket) -> Pieces | None:
 
 def _bag(node: Bag) -> Pieces | None:
     if node.joined != "{}" and all(isinstance(item, Relation) for item in node.items):
-        parts = [pieces(item) for item in node.items]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
+        known = [part for part in map(pieces, node.items) if part is not None]
+        if len(known) < len(node.items):
             return None
-        common = known[0]
-        for part in known[1:]:
-            common = _intersection(common, part)
+        common = LINE
+        for solutions in known:
+            common = _intersection(common, solutions)
         # "x < 1, x > 5" can only mean "or"; "x > 1, x < 5" means both
-        return common if node.joined != "or" and common else tuple(piece for part in known for piece in part)
+        return common if node.joined != "or" and common else tuple(chain.from_iterable(known))
     found: list[Piece] = []
     for item in node.items:
         if isinstance(item, Bracket | Relation) and node.joined != "{}":
@@ -121,10 +121,10 @@ def _solution(node: Relation) -> Pieces | None:
         return None
     solution = LINE
     for op, left, right in zip(node.ops, node.members, node.members[1:], strict=False):
-        part = _linear(op, left, right)
-        if part is None:
+        solved = _linear(op, left, right)
+        if solved is None:
             return None
-        solution = _intersection(solution, _merged(part))
+        solution = _intersection(solution, _merged(solved))
     return solution
 
 

@@ -1,6 +1,6 @@
 """Equations and inequalities: what a chain says, whether it names a value, and when two say the same."""
 
-from reasonrl_math.expressions import EXPRESSION, negative
+from reasonrl_math.cursor import EXPRESSION, negative
 from reasonrl_math.numbers import ROUGH, Numeric
 from reasonrl_math.sampling import proportional, same_expression
 from reasonrl_math.tree import Apply, Bag, Bracket, Matrix, Node, NoValue, Quantity, Relation, Sym, Unreadable, symbols

@@ -24,7 +24,8 @@ CHARACTERS = {
     "−": "-", "–": "-", "≤": r"\leq ", "≥": r"\geq ", "≠": r"\neq ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ",
     "∅": r"\emptyset ", "°": r"^\circ ", "²": "^2 ", "³": "^3 ", "½": r"\frac12 ", "¼": r"\frac14 ", "¾": r"\frac34 ",
     "ℝ": r"\mathbb{R}", "≈": r"\approx ", "…": r"\ldots ", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ",
-    "⌉": r"\rceil ", "\u00a0": " ", "\u202f": " ", "\u2009": " ", r"\bar{": r"\overline{", r"\bar ": r"\overline ", "**": "^", "<=": r"\leq ", ">=": r"\geq ",
+    "⌉": r"\rceil ", "\u00a0": " ", "\u202f": " ", "\u2009": " ", r"\bar{": r"\overline{", r"\bar ": r"\overline ",
+    "**": "^", "<=": r"\leq ", ">=": r"\geq ",
     "...": r"\ldots ", "θ": r"\theta ", "α": r"\alpha ", "β": r"\beta ", "λ": r"\lambda ", "%": r"\%", r"\\%": r"\%",
 }  # fmt: skip
 SAME = {
@@ -43,12 +44,12 @@ SPACES = re.compile(r"\\(?:quad|qquad|;|:|,| |enspace|thinspace|space|hspace\{[^
 GROUPED = re.compile(r"(?<=\d)(?:\{,\}|\\?,\\!)\s*(?=\d{3}(?!\d))")  # 126{,}000 and 10,\!080
 TEXT = r"\\(?:text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mbox|hbox|operatorname\*?|rm|bf)\s*\{([^{}]*)\}"
 TOKEN = re.compile(
-    rf"(?P<space>\s+)|{TEXT}|(?P<number>\d+\.(?=\\overline)|\d*\.\d+|\.(?=\\overline)|\d+)|\\(?P<command>[A-Za-z]+|[{{}}%$])"
+    rf"(?P<space>\s+)|{TEXT}|(?P<number>\d+\.(?=\\overline)|\d*\.\d+|\.(?=\\overline)|\d+)"
+    r"|\\(?P<command>[A-Za-z]+|[{}%$])"
     r"|(?P<newline>¶)|(?P<word>[A-Za-z]+)|(?P<symbol>[-+*/^_=<>!|()\[\]{},;:.&$€£¥'])"
 )
-FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln exp sqrt max min gcd".split()
-)  # fmt: skip
+FUNCTION_NAMES = "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln exp sqrt max min gcd"
+FUNCTIONS = frozenset(FUNCTION_NAMES.split())
 PLAIN = FUNCTIONS | {"pi", "infinity", "infty", "inf", "and", "or", "percent", "pct", "union", "abs"}
 AS_COMMAND = {"infinity": "infty", "inf": "infty", "percent": "%", "pct": "%", "union": "cup"}
 SCIENTIFIC = re.compile(r"(?<![A-Za-z\\\d])(\d+\.?\d*|\.\d+)[eE]([-+]?\d{1,4})(?![\d.A-Za-z])")

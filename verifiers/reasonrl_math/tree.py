@@ -107,6 +107,7 @@ class Dots:
 
 Node = Num | Sym | Apply | Quantity | Bracket | Bag | Relation | Matrix | Ratio | Based | Words | Dots
 
+PRINTED_BITS = 4000  # Python refuses to print much longer numbers
 CONSTANTS = frozenset({"e", "i", "pi", "inf"})
 
 

@@ -50,7 +50,7 @@ MAGNITUDES = {
 }  # fmt: skip
 POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 # Letters that are far more often a symbol than a unit unless they are in \text{}.
-SYMBOLS = frozenset("m g s h l L N J W t".split())
+SYMBOLS = frozenset("mgshlLNJWt")
 
 
 def unit_name(word: str) -> str | None:
