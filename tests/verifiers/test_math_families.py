@@ -7,14 +7,14 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from reasonrl_math import equality
 from reasonrl_math.equality import Policy
 
 pytestmark = pytest.mark.usefixtures("by_tree")
-examples = settings(deadline=None, max_examples=60)
+examples = settings(deadline=None, max_examples=60, phases=[Phase.explicit, Phase.generate])
 fractions = st.fractions(-50, 50, max_denominator=60)
 numbers = st.integers(-60, 60)
 LETTERS = "xyzt"
@@ -211,7 +211,8 @@ def test_matrices(data: st.DataObject, one: list[list[int]], other: list[list[in
 
 
 UNITS = [
-    (r"\text{ cm}", Fraction(1, 100), "m"), (r"\text{ m}", Fraction(1), "m"), (r"\text{ kilometers}", Fraction(1000), "m"),
+    (r"\text{ cm}", Fraction(1, 100), "m"), (r"\text{ m}", Fraction(1), "m"),
+    (r"\text{ kilometers}", Fraction(1000), "m"),
     (r" \mathrm{mm}", Fraction(1, 1000), "m"), (r"\text{ cm}^2", Fraction(1, 10**4), "m2"),
     (r"\text{ square meters}", Fraction(1), "m2"), (r"\text{ hours}", Fraction(3600), "s"),
     (r"\mbox{ minutes}", Fraction(60), "s"), (r"\text{ kg}", Fraction(1000), "g"), (r"\text{ grams}", Fraction(1), "g"),

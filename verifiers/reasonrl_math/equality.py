@@ -9,6 +9,7 @@ from reasonrl_math.bounds import too_large
 from reasonrl_math.compare import has_sign, same
 from reasonrl_math.numbers import ROUGH, Numeric, rational
 from reasonrl_math.parse import join_thousands, parse
+from reasonrl_math.realsets import is_set_of_reals
 from reasonrl_math.tokens import clean
 from reasonrl_math.tree import (
     Apply,
@@ -151,7 +152,8 @@ def is_number(node: Node) -> bool:
     """Whether an answer is one number, a name and a unit apart."""
     value = _value(node)
     value = value.value if isinstance(value, Quantity) else value
-    return isinstance(value, Num | Sym | Apply) and not symbols(value) and not has_sign(value)
+    single = isinstance(value, Num | Sym | Apply) and not symbols(value)
+    return single and not has_sign(value) and not is_set_of_reals(value)
 
 
 def _value(node: Node) -> Node:

@@ -22,7 +22,7 @@ class Expressions(Primaries):
         terms = [self.signed()]
         while self.here("+", "-", "pm", "mp"):
             sign = self.next().text
-            right = self.product()
+            right = self.signed()
             need_expressions(terms[-1], right)
             if sign in ("pm", "mp"):
                 left = terms[0] if len(terms) == 1 else Apply("+", tuple(terms))

@@ -249,7 +249,8 @@ def same_value(one: Node, other: Node, point: Mapping[str, Fraction] | None = No
     fine = Numeric(point, FINE)
     a, b = fine(one), fine(other)
     finer, size = abs(a - b), max(abs(a), abs(b))
-    return bool(finer <= size * fine.mp.mpf(10) ** (20 - FINE) or finer < apart * fine.mp.mpf(10) ** (80 - FINE))
+    noise = (apart or rough.mp.mpf(10) ** -ROUGH) * fine.mp.mpf(10) ** (80 - FINE)
+    return bool(finer <= size * fine.mp.mpf(10) ** (20 - FINE) or finer < noise)
 
 
 def order(one: Node, other: Node) -> int:
