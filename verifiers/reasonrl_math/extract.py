@@ -107,9 +107,14 @@ def all_boxes(text: str) -> list[Span] | None:
 
 
 def _last_mathematics(text: str, parts: int) -> str | None:
-    """In the last paragraph: the last number in bold, else the last formula, else the last number."""
-    paragraph = text.rstrip()
-    paragraph = paragraph[paragraph.rfind("\n\n") + 1 :]
+    """The answer of the last line, or if there is none of the last paragraph."""
+    text = text.rstrip()
+    line, paragraph = text[text.rfind("\n") + 1 :], text[text.rfind("\n\n") + 1 :]
+    return _mathematics_in(line, parts) or _mathematics_in(paragraph, parts)
+
+
+def _mathematics_in(paragraph: str, parts: int) -> str | None:
+    """The last number in bold, else the last formula, else the last number."""
     bold = BOLD_NUMBER.findall(paragraph)
     if bold:
         return str(bold[-1])

@@ -59,7 +59,7 @@ NUMBER = re.compile(r"[-+]?\s*(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)\s*(?:\\?%)?")
 def clean(text: str) -> str:
     """One spelling of characters; delimiters of mathematics and sizes of brackets are gone."""
     text = GROUPED.sub("", text.strip()).replace(r"\\", "¶").replace(r"\angle", "")
-    text = text.replace(r"\%", "%").replace(r"\$", "¤")
+    text = re.sub(r"\\(?=\d)", "", text).replace(r"\%", "%").replace(r"\$", "¤")  # \15: a lost dollar sign
     for old, new in CHARACTERS.items():
         text = text.replace(old, new)
     text = SCIENTIFIC.sub(r"\1*10^{\2}", text)
