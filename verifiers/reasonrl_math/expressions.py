@@ -139,6 +139,8 @@ class Expressions(Primaries):
             return self.group()
         if self.token.kind == "number":
             digits = self.token.text
+            if digits == ".":
+                raise Unreadable("a point without digits")
             if len(digits) == 1 or "." in digits:
                 self.next()
                 return Num(Fraction(digits))

@@ -140,7 +140,7 @@ class Numeric:
             raise NoValue(f"{node.op} is not defined here") from None
         if self.mp.isnan(value):
             raise NoValue(f"{node.op} is not defined here")
-        return value
+        return value if self.mp.im(value) else self.mp.re(value)  # i · i is real, and only reals have an order
 
     def _symbol(self, name: str) -> Any:
         if name in self.point:
