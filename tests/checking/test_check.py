@@ -224,7 +224,7 @@ def test_references_that_no_verifier_can_use_are_a_fault(made: Any) -> None:
     report = made(judge("math"), data)
     fault = only(report.faults)
     assert places(fault) == ("train", "reference", 1, [1])
-    assert "reference '\\\\frac{1}{': cannot parse" in fault.examples[0].text
+    assert "reference '\\\\frac{1}{': the reference '\\\\frac{1}{' cannot be parsed" in fault.examples[0].text
     train = report.splits[0]
     assert (train.audited, train.usable, train.right, train.wrong) == (4, 3, Tried(3, 3), Tried(3, 3))
 
