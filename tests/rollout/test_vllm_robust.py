@@ -187,10 +187,12 @@ def test_the_trainer_notices_nothing_of_an_engine(tmp_path: Path, monkeypatch: p
 
 # It imports little, so that it is there soon, and needs no model: vLLM itself takes seconds to be imported.
 PARENT = """
+import signal
 import sys
 from reasonrl.rollout.messages import Setup
 from reasonrl.rollout.vllm import VLLMEngine
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what is in its background with it ignored
 setup = Setup("nowhere", None, True, "float32", 64, 8, 1, 0.4, False, True)
 engine = VLLMEngine(setup, None, eos_ids=(1,), environment={})
 print("begun", flush=True)
