@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 from accelerate.state import PartialState
 from safetensors.torch import load_file
 from small_runs import DEBUG, ROOT, accelerator, relative_difference
+from two_process_launch import launch_two
 from two_processes import CORRECTED, CUTS, GRPO_CONFIG, PPO_CONFIGS, grpo_update, linear_updates, ppo_updates
 from typer.testing import CliRunner
 
@@ -95,23 +95,7 @@ def test_the_evaluations_are_the_same(runs: tuple[Path, Path]) -> None:
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any], Path]:
     """What each of the two processes of two_processes.py found; they are started without a launcher to end them."""
     folder = tmp_path_factory.mktemp("found")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    script = [sys.executable, str(ROOT / "tests" / "two_processes.py"), str(folder)]
-    processes = [
-        subprocess.Popen(
-            script, env=ENVIRONMENT | world | {"RANK": rank, "LOCAL_RANK": rank}, stderr=subprocess.PIPE, text=True
-        )
-        for rank in ("0", "1")
-    ]
-    try:
-        errors = [process.communicate(timeout=LIMIT)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 2], "\n".join(errors)
+    launch_two("two_processes.py", folder, [0, 2])
     first, second = (json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1))
     return first, second, folder
 

@@ -1,19 +1,14 @@
 """Whitening over the batch and dynamic sampling on two gloo processes give what they give on one."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import ROOT, accelerator
+from small_runs import accelerator
+from two_process_launch import launch_two
 from two_processes_family import REFILLED, WHITENED, refilled, whitened
 
-LIMIT = 300  # seconds; minutes only on a machine that is very busy
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "tests")}
 Found = list[dict[str, Any]]
 
 
@@ -21,23 +16,7 @@ Found = list[dict[str, Any]]
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What each of the two processes found."""
     folder = tmp_path_factory.mktemp("found")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    script = [sys.executable, str(ROOT / "tests" / "two_processes_family.py"), str(folder)]
-    processes = [
-        subprocess.Popen(
-            script, env=ENVIRONMENT | world | {"RANK": rank, "LOCAL_RANK": rank}, stderr=subprocess.PIPE, text=True
-        )
-        for rank in ("0", "1")
-    ]
-    try:
-        errors = [process.communicate(timeout=LIMIT)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], "\n".join(errors)
+    launch_two("two_processes_family.py", folder, [0, 0])
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)]
 
 
