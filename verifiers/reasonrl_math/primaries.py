@@ -4,6 +4,7 @@ r"""Numbers, symbols and functions of the allow-list: what an expression is made
 """
 
 import re
+from abc import ABC, abstractmethod
 from fractions import Fraction
 
 from reasonrl_math.cursor import Cursor, need_expressions
@@ -22,28 +23,28 @@ STARTS = FUNCTIONS | GREEK | {"frac", "binom", "pi", "infty", "lfloor", "lceil",
 INTEGER = re.compile(r"\d+")
 
 
-class Primaries(Cursor):
+class Primaries(Cursor, ABC):
     """Reads one primary; the sums, products and powers within it are the subclass's."""
 
+    @abstractmethod
     def sum(self) -> Node:
         """term ± term …"""
-        raise NotImplementedError
 
+    @abstractmethod
     def product(self) -> Node:
         """factor · factor …"""
-        raise NotImplementedError
 
+    @abstractmethod
     def power(self) -> Node:
         """A primary with its powers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def exponent(self) -> Node:
         """What stands after ^."""
-        raise NotImplementedError
 
+    @abstractmethod
     def argument(self) -> Node:
         """The argument of a command."""
-        raise NotImplementedError
 
     def primary(self, mixed: bool = True) -> Node:
         """A number, a symbol, a function or a bracket."""
@@ -64,13 +65,13 @@ class Primaries(Cursor):
             return Apply("abs", (node,))
         raise Unreadable(f"unexpected {token.text!r}")
 
+    @abstractmethod
     def bracket(self, opened: str) -> Node:
         """What a bracket opens; read by the subclass."""
-        raise NotImplementedError
 
+    @abstractmethod
     def matrix(self) -> Node:
         r"""What `\\begin` opens; read by the subclass."""
-        raise NotImplementedError
 
     def _number(self, text: str, mixed: bool) -> Node:
         if self.here("overline"):
