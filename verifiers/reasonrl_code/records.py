@@ -49,7 +49,7 @@ class ScriptTest:
     """Test code of the data set's own, to be run in a process that never holds the candidate's code.
 
     A call of one of `names` there is carried to the candidate's process as plain values, and its result back. Only if
-    a value is not plain, the script runs beside the candidate, and a pass is marked weaker.
+    an argument is not plain, the script runs beside the candidate, and a pass is marked weaker.
 
     Attributes:
         code: statements; the test passes if they end without an exception and made at least one call.
@@ -71,7 +71,7 @@ class Limits:
     """What one test may use.
 
     Attributes:
-        seconds: of CPU time; the wall clock allows twice as much.
+        seconds: of CPU time; the wall clock allows twice as much, and a second for a busy machine.
         memory: bytes of address space of a process, and of resident memory of all its processes together.
         output: bytes of standard output; more is a failure.
         files: bytes of the private temporary folder.
@@ -87,7 +87,7 @@ class Limits:
     @property
     def wall(self) -> float:
         """Seconds on the wall clock."""
-        return 2 * self.seconds
+        return 2 * self.seconds + 1
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Call:
     Attributes:
         ending: "pass" says only that it came to its end: a value is there.
         value: the plain value it returned.
-        plain: False if it returned, or was given, something that is not plain; there is then no value.
+        plain: False if an argument of the script's is not plain.
         weak: the script ran beside the candidate.
         stderr, detail, use: as in `Run`.
     """

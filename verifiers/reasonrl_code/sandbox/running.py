@@ -18,7 +18,7 @@ _CHUNK = 2**16
 _TAIL = 4096  # bytes of standard error that are kept
 _REPLY = 16 * 2**20  # bytes of a reply
 _TICK = 0.05  # seconds between two looks at the memory
-_STUCK = 5.0  # seconds until a killed test must be gone
+_STUCK = 30.0  # seconds until a killed test must be gone
 _SERVER = 64 * 2**20  # resident bytes of bubblewrap and the server, which do not count
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

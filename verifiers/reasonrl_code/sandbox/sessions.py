@@ -34,7 +34,7 @@ class Candidate(Running):
             ending, detail = self.unanswered()
             return Call(ending, detail=detail, **seen)
         if "not_plain" in answer:
-            return Call("fail", plain=False, detail=f"it returned {answer['not_plain']}", **seen)
+            return Call("fail", detail=f"it returned {answer['not_plain']}", **seen)
         if "error" in answer:
             kind = answer["error"]["type"]
             return Call(raised(kind), detail=f"{kind}: {answer['error']['message']}", **seen)

@@ -16,6 +16,7 @@ import seccomp
 
 _JOB, _REPLIES, _STATUS = 3, 4, 5  # where the candidate's process finds them
 _OPEN_FILES = 256
+_ALL_FILES = 2**20  # above any descriptor: the server's own may have a high number
 _STACK = 64 * 2**20
 _FAILED = 70  # exit code of a process that could not do its job
 
@@ -107,7 +108,7 @@ def _arrange(descriptors):
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors]
     for number, descriptor in enumerate(high):
         os.dup2(descriptor, number, inheritable=number <= 2)
-    os.closerange(len(descriptors), _OPEN_FILES + 64)
+    os.closerange(len(descriptors), _ALL_FILES)
 
 
 def _limit(limits):

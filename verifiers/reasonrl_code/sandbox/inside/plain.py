@@ -1,9 +1,11 @@
 """Plain values: what may pass between the sandbox and the outside, as JSON that names every type.
 
-Exact types only: a subclass of list with an `__eq__` of its own, or an object with a `__reduce__`, is not plain.
-Nothing is ever unpickled. This file runs on both sides; inside, it is imported before the candidate.
+An iterator goes as the list of its items. Exact types only: a subclass of list with an `__eq__` of its own, or an
+object with a `__reduce__`, is not plain. Nothing is ever unpickled. This file runs on both sides; inside, it is
+imported before the candidate.
 """
 
+import itertools
 import json
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -17,6 +19,10 @@ _NODES = 2_000_000
 _DIGITS = 1000  # decimal digits of an integer that JSON readers take without a limit of their own
 _MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
 _SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", deque: "list"}
+_ITERATORS = {
+    map, filter, zip, enumerate, reversed, type({}.keys()), type({}.values()), type({}.items()),
+    type(iter([])), type(iter(())), type(_ for _ in ()), itertools.chain, itertools.islice, itertools.accumulate,
+}  # fmt: skip
 _MAKERS: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _NUMPY = {"bool", "bool_"} | {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
 
@@ -58,10 +64,12 @@ def _encode(value: Any, depth: int, left: list[int]) -> Any:
         return [_SEQUENCES[kind], *[_encode(item, depth - 1, left) for item in kind.__iter__(value)]]
     if kind in _MAPPINGS:
         return ["dict", *[_encode(pair, depth - 1, left) for pair in dict.items(value)]]
-    return _encode_rare(value, kind)
+    return _encode_rare(value, kind, depth, left)
 
 
-def _encode_rare(value: Any, kind: type) -> Any:
+def _encode_rare(value: Any, kind: type, depth: int, left: list[int]) -> Any:
+    if kind in _ITERATORS:
+        return ["list", *[_encode(item, depth - 1, left) for item in value]]
     if kind is complex:
         return ["complex", value.real.hex(), value.imag.hex()]
     if kind is bytes or kind is bytearray:

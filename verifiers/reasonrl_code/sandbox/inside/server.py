@@ -5,6 +5,8 @@ the process that needs it, so that nothing of it is left in memory that a later 
 socket is one test: the limits as JSON, and seven file descriptors.
 """
 
+import _sitebuiltins  # what the module site, which is not imported, would put into builtins
+import builtins
 import gc
 import json
 import os
@@ -35,6 +37,7 @@ def main():
     settings = json.loads(sys.argv[1])
     for name in _USUAL if settings["warm"] else ():
         __import__(name)
+    builtins.exit, builtins.quit = _sitebuiltins.Quitter("exit", ""), _sitebuiltins.Quitter("quit", "")
     del sys.argv[1:]
     sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(os.path.abspath(__file__))]
     sys.path += settings["packages"]
