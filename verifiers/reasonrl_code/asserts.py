@@ -16,33 +16,40 @@ from reasonrl_code.syntax import bound, parse
 BUILTINS = frozenset(dir(builtins))
 
 
-def tests_of(texts: Iterable[str], setup: str = "") -> tuple[Test, ...]:
+def read_tests(texts: Iterable[str], setup: str = "", own: frozenset[str] = frozenset()) -> tuple[Test, ...]:
     """The tests in texts that each hold an assertion, or several statements that belong together.
 
     Args:
         texts: as a data set has them.
         setup: statements that run before each, and are no test themselves.
+        own: names that are the program's though builtins have them, too: MBPP/126 asks for a function `sum`.
 
     Raises:
         Unreadable: a text is no Python, or calls nothing that a program could define.
     """
-    return tuple(_test(text.strip(), setup) for text in texts)
+    return tuple(_test(text.strip(), setup, own) for text in texts)
 
 
-def called(statement: ast.stmt, text: str) -> CallTest | None:
+def called(statement: ast.stmt, text: str, own: frozenset[str] = frozenset()) -> CallTest | None:
     """The call test that an assertion is, or None if it is of another form.
 
     Only `==` with a literal, and `is None`, say no more and no less than that a value equals another.
     """
     match statement:
         case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
-            return _equality(left, right, text) or _equality(right, left, text)
+            return _equality(left, right, text, own) or _equality(right, left, text, own)
         case ast.Assert(test=ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None) as right])):
-            return _equality(left, right, text)
+            return _equality(left, right, text, own)
     return None
 
 
-def script(statements: Sequence[ast.stmt], setup: Sequence[ast.stmt], first: str = "", before: str = "") -> ScriptTest:
+def script(
+    statements: Sequence[ast.stmt],
+    setup: Sequence[ast.stmt] = (),
+    first: str = "",
+    before: str = "",
+    own: frozenset[str] = frozenset(),
+) -> ScriptTest:
     """A script test of statements.
 
     Args:
@@ -50,16 +57,17 @@ def script(statements: Sequence[ast.stmt], setup: Sequence[ast.stmt], first: str
         setup: statements before it.
         first: a line put before the test.
         before: text put before the setup.
+        own: as of `read_tests`.
 
     Raises:
         Unreadable: they call nothing that a program could define.
     """
-    known = parse(before)
-    if known is None:
+    earlier = parse(before)
+    if earlier is None:
         raise Unreadable(f"the setup is no Python: {before[:80]!r}")
     opening = parse(first)
-    whole = [*known.body, *setup, *(opening.body if opening else []), *statements]
-    names = free_names(whole)
+    whole = [*earlier.body, *setup, *(opening.body if opening else []), *statements]
+    names = free_names(whole, own)
     modules = _modules(whole, names)  # MBPP/596 leans on an import of the reference solution
     names = tuple(name for name in names if name not in modules)
     code = "\n".join(filter(None, [first, *map(ast.unparse, statements)]))
@@ -69,21 +77,21 @@ def script(statements: Sequence[ast.stmt], setup: Sequence[ast.stmt], first: str
     return ScriptTest(code, names, "\n".join(filter(None, [*imports, before, *map(ast.unparse, setup)])))
 
 
-def free_names(statements: Sequence[ast.stmt]) -> tuple[str, ...]:
+def free_names(statements: Sequence[ast.stmt], own: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The names that statements read and neither bind nor have as a builtin, in order of their appearance."""
     nodes = [node for statement in statements for node in ast.walk(statement)]
-    own = bound(list(statements))
+    known = bound(list(statements)) | (BUILTINS - own)
     for node in nodes:
         match node:
             case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
-                own.add(name)
+                known.add(name)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                own.add(node.name)
+                known.add(node.name)
             case ast.Import() | ast.ImportFrom():
-                own |= bound([node])
+                known |= bound([node])
     read = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     ordered = sorted(read, key=lambda node: (node.lineno, node.col_offset))
-    return tuple(dict.fromkeys(node.id for node in ordered if node.id not in own and node.id not in BUILTINS))
+    return tuple(dict.fromkeys(node.id for node in ordered if node.id not in known))
 
 
 def _modules(statements: Sequence[ast.stmt], names: Sequence[str]) -> list[str]:
@@ -93,13 +101,13 @@ def _modules(statements: Sequence[ast.stmt], names: Sequence[str]) -> list[str]:
     return [name for name in names if name in owners and name in sys.stdlib_module_names]
 
 
-def _test(text: str, setup: str) -> Test:
+def _test(text: str, setup: str, own: frozenset[str]) -> Test:
     tree = parse(text)
     if tree is None or not tree.body:
         raise Unreadable(f"a test is no Python: {text[:80]!r}")
-    if len(tree.body) == 1 and (test := called(tree.body[0], text)) is not None and not _redefines(setup, test):
+    if len(tree.body) == 1 and (test := called(tree.body[0], text, own)) is not None and not _redefines(setup, test):
         return test
-    return script(tree.body, [], before=setup)
+    return script(tree.body, before=setup, own=own)
 
 
 def _redefines(setup: str, test: CallTest) -> bool:
@@ -108,10 +116,10 @@ def _redefines(setup: str, test: CallTest) -> bool:
     return tree is None or test.function.partition(".")[0] in bound(tree.body)
 
 
-def _equality(call: ast.expr, literal: ast.expr, text: str) -> CallTest | None:
+def _equality(call: ast.expr, literal: ast.expr, text: str, own: frozenset[str]) -> CallTest | None:
     if not isinstance(call, ast.Call) or any(keyword.arg is None for keyword in call.keywords):
         return None
-    name = _function(call.func)
+    name = _function(call.func, BUILTINS - own)
     try:
         expected = literal_value(literal)
         args = tuple(literal_value(one) for one in call.args)
@@ -121,13 +129,13 @@ def _equality(call: ast.expr, literal: ast.expr, text: str) -> CallTest | None:
     return None if name is None else CallTest(name, args, expected, kwargs, text=text)
 
 
-def _function(node: ast.expr) -> str | None:
+def _function(node: ast.expr, builtin: frozenset[str]) -> str | None:
     """The name of `f` or of `Class().method`; None for a builtin and anything else."""
     match node:
-        case ast.Name(id=name) if name not in BUILTINS:
+        case ast.Name(id=name) if name not in builtin:
             return name
         case ast.Attribute(attr=method, value=ast.Call(func=ast.Name(id=name), args=[], keywords=[])):
-            return None if name in BUILTINS else f"{name}.{method}"
+            return None if name in builtin else f"{name}.{method}"
     return None
 
 

@@ -35,7 +35,15 @@ def fenced_blocks(text: str) -> list[Block]:
     return list(_blocks(text.replace("\r\n", "\n").replace("\r", "\n").split("\n")))
 
 
-def program_in(response: str, language: str, *, wanted: str = "", raw: bool = True) -> str | None:
+@dataclass(frozen=True)
+class Found:
+    """What a response holds in the place of a program, and whether in a fenced block."""
+
+    source: str
+    fenced: bool
+
+
+def program_in(response: str, language: str, *, wanted: str = "", raw: bool = True) -> Found | None:
     """The program of a response, or None if it holds none.
 
     Of the blocks with the tag of the language, else of those without a tag, it is the last that defines `wanted`, else
@@ -50,12 +58,13 @@ def program_in(response: str, language: str, *, wanted: str = "", raw: bool = Tr
     blocks = fenced_blocks(text)
     if not blocks:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        return text if raw and text.strip() else None
+        return Found(text, fenced=False) if raw and text.strip() else None
     tagged = [block.source for block in blocks if TAGS[language].fullmatch(block.tag)]
     sources = tagged or [block.source for block in blocks if not block.tag]
     if not sources:
         return None
-    return next((one for one in reversed(sources) if wanted and _mentions(one, wanted)), sources[-1])
+    defining = (one for one in reversed(sources) if wanted and _mentions(one, wanted))
+    return Found(next(defining, sources[-1]), fenced=True)
 
 
 def is_program(source: str, language: str) -> bool:
@@ -75,10 +84,10 @@ def continued(source: str, prompt: str, wanted: str) -> str:
     if tree is not None and defines(tree, wanted):
         return after(prompt, source)
     for body in (source, textwrap.indent(source, INDENT), INDENT + source.lstrip(" ")):
-        joined = prompt.rstrip(" \t") + body
+        joined = after(prompt.rstrip(" \t"), body)
         if _completes(joined, wanted):
             return joined
-    return after(prompt, source)
+    return source
 
 
 def after(header: str, source: str) -> str:

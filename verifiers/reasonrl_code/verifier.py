@@ -117,11 +117,11 @@ class Code(Verifier):
         """The whole program that a response makes, what it builds on included; None if it holds none."""
         language = self.options.language
         wanted = suite.entry_point.partition(".")[0]
-        source = program_in(text, language, wanted=wanted, raw=self.options.raw)
-        if source is None:
+        found = program_in(text, language, wanted=wanted, raw=self.options.raw)
+        if found is None:
             return None
-        whole = continued(source, suite.prompt, wanted) if language == "python" else source
-        if "```" not in text and "~~~" not in text and not is_program(whole, language):
+        whole = continued(found.source, suite.prompt, wanted) if language == "python" else found.source
+        if not found.fenced and not is_program(whole, language):
             return None
         return Program(after(suite.header, whole) if language == "python" else whole, language)
 

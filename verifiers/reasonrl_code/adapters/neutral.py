@@ -11,7 +11,7 @@ from typing import Any
 from reasonrl import Problem
 from reasonrl_code.adapters.columns import decoded, entries, optional_text, shown
 from reasonrl_code.adapters.stdio import lines
-from reasonrl_code.asserts import tests_of
+from reasonrl_code.asserts import read_tests
 from reasonrl_code.records import CallTest, StdioTest, Test
 from reasonrl_code.suite import Suite, Unreadable
 
@@ -38,6 +38,6 @@ def _test(entry: Mapping[str, Any]) -> Test:
             if isinstance(args, list | tuple) and isinstance(kwargs, Mapping):
                 return CallTest(entry["fn"], tuple(args), entry["expected"], dict(kwargs), weight)
         case "assert" if isinstance(entry.get("code"), str):
-            (test,) = tests_of([entry["code"]])
+            (test,) = read_tests([entry["code"]])
             return replace(test, weight=weight)
     raise Unreadable(f"a test must be of type stdio, call or assert with its fields, not {shown(dict(entry))}")

@@ -58,6 +58,4 @@ def _calls(function: str, pairs: dict[str, Any]) -> list[CallTest]:
     if not all(isinstance(one.get("args"), list) for one in read):
         raise Unreadable("'input_output': with fn_name, each of the inputs must be a list of arguments")
     wrapped = all(isinstance(one["expected"], list) and len(one["expected"]) == 1 for one in read)
-    return [
-        CallTest(function, tuple(one["args"]), one["expected"][0] if wrapped else one["expected"]) for one in read
-    ]
+    return [CallTest(function, tuple(one["args"]), one["expected"][0] if wrapped else one["expected"]) for one in read]
