@@ -89,9 +89,13 @@ def free_names(statements: Sequence[ast.stmt], own: frozenset[str] = frozenset()
                 known.add(node.name)
             case ast.Import() | ast.ImportFrom():
                 known |= bound([node])
-    read = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-    ordered = sorted(read, key=lambda node: (node.lineno, node.col_offset))
-    return tuple(dict.fromkeys(node.id for node in ordered if node.id not in known))
+    read = {
+        (at, node.lineno, node.col_offset, node.id)
+        for at, statement in enumerate(statements)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in known
+    }
+    return tuple(dict.fromkeys(name for *_, name in sorted(read)))
 
 
 def _modules(statements: Sequence[ast.stmt], names: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import zip_longest
+from numbers import Number
 from typing import Any, Literal
 
 Spaces = Literal["trailing", "any"]
@@ -80,7 +81,7 @@ def _same(expected: Any, got: Any) -> bool:
         case complex() if isinstance(got, complex):
             return _same(expected.real, got.real) and _same(expected.imag, got.imag)
         case bool() | int() | float() | complex():
-            return isinstance(got, bool | int | float | complex) and bool(expected == got)
+            return isinstance(got, Number) and bool(expected == got)
         case list() | tuple():
             kinds = (list, tuple) if isinstance(expected, list) else tuple
             return isinstance(got, kinds) and _same_elements(expected, got)
@@ -88,6 +89,8 @@ def _same(expected: Any, got: Any) -> bool:
             return isinstance(got, dict) and len(expected) == len(got) and _same_items(expected, got)
         case set() | frozenset():
             return isinstance(got, set | frozenset) and len(expected) == len(got) and _pairs(expected, got) is not None
+        case bytes():
+            return isinstance(got, bytes | bytearray) and expected == got
     return type(expected) is type(got) and bool(expected == got)
 
 

@@ -73,7 +73,7 @@ def run_test(
             if outcome.ending == "pass" and not call.plain:
                 return replace(outcome, ending="fail", detail=call.detail or "the value is no plain data")
             if outcome.ending == "pass" and not same_value(test.expected, call.value):
-                return replace(outcome, ending="fail", got=_cut_repr(call.value), detail="another value than expected")
+                return replace(outcome, ending="fail", got=_text(call.value), detail="another value than expected")
             return outcome
         case ScriptTest():
             outcome = _of_call(sandbox.script(program, test.code, test.names, test.setup, limits))
@@ -155,7 +155,7 @@ def shown(test: Test, outcome: Outcome, at: int) -> dict[str, Any]:
             asked = {"input": cut(test.input), "expected": cut(test.output)}
         case CallTest():
             text = test.text or f"{test.function}({_arguments(test)})"
-            asked = {"input": cut(text), "expected": _cut_repr(test.expected)}
+            asked = {"input": cut(text), "expected": cut(_text(test.expected))}
         case ScriptTest():
             asked = {"input": cut(test.code)}
     told = {"got": cut(outcome.got), "detail": cut(outcome.detail), "stderr": outcome.stderr[-STDERR:]}
@@ -175,11 +175,11 @@ def _of_call(call: Call) -> Outcome:
 
 
 def _arguments(test: CallTest) -> str:
-    return ", ".join([*map(_cut_repr, test.args), *(f"{key}={_cut_repr(one)}" for key, one in test.kwargs.items())])
+    return ", ".join([*map(_text, test.args), *(f"{key}={_text(one)}" for key, one in test.kwargs.items())])
 
 
-def _cut_repr(value: Any) -> str:
+def _text(value: Any) -> str:
     try:
-        return cut(repr(value))
+        return repr(value)
     except (ValueError, RecursionError):  # an integer of more digits than Python writes
         return f"a {type(value).__name__} that cannot be shown"

@@ -10,12 +10,9 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from reasonrl_code.sandbox.languages import LANGUAGES
 from reasonrl_code.syntax import defines, parse
 
-TAGS = {
-    "python": re.compile(r"py(thon)?[\d.]*"),
-    "cpp": re.compile(r"c\+\+\d*|cpp\d*|cc|cxx"),
-}  # how a block names its language, by the language of the verifier
 DIRECTIVES = re.compile(r"^[ \t]*#\s*include\b|\bmain\s*\(", re.MULTILINE)  # of a C++ program without a fence
 FENCE = re.compile(r"(?P<indent>[ \t]*)(?:[-*+]|\d+[.)])?[ \t]*(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*)")
 FUTURE = re.compile(r"^from[ \t]+__future__[ \t]+import\b[^\n(]*(?:\([^)]*\))?[^\n]*\n?", re.MULTILINE)
@@ -50,7 +47,7 @@ def program_in(response: str, language: str, *, wanted: str = "", raw: bool = Tr
     the last. Blocks in other languages are no answer.
 
     Args:
-        language: a key of TAGS.
+        language: a key of `sandbox.languages.LANGUAGES`, whose tags may be followed by a version.
         wanted: the function or class that is asked for, if one is.
         raw: may a response without any block be the program itself?
     """
@@ -59,7 +56,8 @@ def program_in(response: str, language: str, *, wanted: str = "", raw: bool = Tr
     if not blocks:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         return Found(text, fenced=False) if raw and text.strip() else None
-    tagged = [block.source for block in blocks if TAGS[language].fullmatch(block.tag)]
+    tags = LANGUAGES[language].tags
+    tagged = [block.source for block in blocks if block.tag in tags or block.tag.rstrip("0123456789.") in tags]
     sources = tagged or [block.source for block in blocks if not block.tag]
     if not sources:
         return None
@@ -83,7 +81,10 @@ def continued(source: str, prompt: str, wanted: str) -> str:
     tree = parse(source)
     if tree is not None and defines(tree, wanted):
         return after(prompt, source)
-    for body in (source, textwrap.indent(source, INDENT), INDENT + source.lstrip(" ")):
+    bodies = [source]
+    if not source.startswith(INDENT) and re.search(r"\b(?:return|yield)\b", source):
+        bodies += [textwrap.indent(source, INDENT), INDENT + source]
+    for body in bodies:
         joined = after(prompt.rstrip(" \t"), body)
         if _completes(joined, wanted):
             return joined

@@ -10,8 +10,9 @@ from reasonrl_code.cheats import CHEATS, cheat
 from reasonrl_code.compare import Spaces
 from reasonrl_code.judge import Reward, Sandbox, judge
 from reasonrl_code.near_miss import near_miss
-from reasonrl_code.program import TAGS, after, continued, is_program, program_in
+from reasonrl_code.program import after, continued, is_program, program_in
 from reasonrl_code.records import Limits, Program
+from reasonrl_code.sandbox.languages import LANGUAGES
 from reasonrl_code.suite import Suite, Unreadable
 
 MEBIBYTE = 2**20
@@ -37,7 +38,7 @@ class CodeOptions(VerifierOptions):
     """
 
     adapter: str = Field("tests", description="how tests stand in the row: " + ", ".join(ADAPTERS))
-    language: str = Field("python", description="of the programs: " + " or ".join(TAGS))
+    language: str = Field("python", description="of the programs: " + " or ".join(LANGUAGES))
     reward: Reward = Field("all", description="all, fraction of the tests that pass, or weighted")
     seconds: float = Field(4.0, gt=0, description="of CPU time for one test; the wall clock allows twice as much")
     total_seconds: float = Field(30.0, gt=0, description="for all tests of a response together")
@@ -52,7 +53,7 @@ class CodeOptions(VerifierOptions):
     @field_validator("adapter", "language")
     @classmethod
     def _known(cls, value: str, info: Any) -> str:
-        known = ADAPTERS if info.field_name == "adapter" else TAGS
+        known = ADAPTERS if info.field_name == "adapter" else LANGUAGES
         if value not in known:
             raise ValueError(f"no {info.field_name} {value!r}; there are {', '.join(known)}")
         return value

@@ -12,7 +12,7 @@ from reasonrl_code.adapters.stdio import stdio
 from reasonrl_code.suite import Suite
 
 Adapter = Callable[[Problem], Suite]
-"""A problem, with the columns of its row as metadata, → its suite; raises `Unreadable` (a ValueError) if it has none."""
+"""A problem, with the columns of its row as metadata, → its suite; raises `Unreadable` if it has none."""
 
 ADAPTERS: dict[str, Adapter] = {
     "tests": neutral,

@@ -1,4 +1,4 @@
-"""HumanEval and HumanEval+: `prompt` to continue, `test` with a `check(candidate)`, `entry_point`, `canonical_solution`.
+"""HumanEval and HumanEval+: `prompt` to continue, `test` with `check(candidate)`, `entry_point`, `canonical_solution`.
 
 `check` is split: each of its assertions is a test of its own, with the statements before it that only make data as its
 setup. A `check` without assertions, as in EvalPlus, where a loop walks over inputs and results, is one script.

@@ -26,10 +26,10 @@ def stdio(problem: Problem) -> Suite:
     pairs = decoded(problem.metadata.get("input_output"), "input_output") or {}
     if not isinstance(pairs, dict):
         raise Unreadable(f"'input_output' must be a mapping, not {shown(pairs)}")
-    if name := pairs.get("fn_name"):
+    if function := pairs.get("fn_name"):
         method = "class Solution" in optional_text(problem, "starter_code")
-        function, entry_point = (f"Solution.{name}", "Solution") if method else (name, name)
-        tests += _calls(function, pairs)
+        entry_point = "Solution" if method else str(function)
+        tests += _calls(f"Solution.{function}" if method else str(function), pairs)
         header = TYPING if method else ""
     else:
         read = entries({"input": pairs.get("inputs"), "output": pairs.get("outputs")}, "input_output")
