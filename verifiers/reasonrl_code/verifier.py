@@ -1,6 +1,6 @@
 """The verifier `code`: the program of a response against the tests of its row, in a sandbox."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -12,7 +12,9 @@ from reasonrl_code.judge import Reward, Sandbox, judge
 from reasonrl_code.near_miss import near_miss
 from reasonrl_code.program import after, continued, is_program, program_in
 from reasonrl_code.records import Limits, Program
+from reasonrl_code.sandbox import open_sandbox
 from reasonrl_code.sandbox.languages import LANGUAGES
+from reasonrl_code.sandbox.tiers import TIERS, TierName
 from reasonrl_code.suite import Suite, Unreadable
 
 MEBIBYTE = 2**20
@@ -32,7 +34,7 @@ class CodeOptions(VerifierOptions):
         weak: does a pass count that was found beside the program, for its values are no plain data?
         raw: may a response without a fenced block be the program itself?
         packages: of this Python, that programs may import besides the standard library.
-        tier: of the sandbox.
+        tier: of the sandbox; "auto" is the strongest that holds on this machine, or an error.
         cheats: further programs that must not score, tried by `reasonrl tasks check`; `NAME` in them becomes the name
             of the function asked for.
     """
@@ -47,7 +49,7 @@ class CodeOptions(VerifierOptions):
     weak: bool = Field(True, description="count a pass that was found beside the program")
     raw: bool = Field(True, description="a response without a fenced block may be the program")
     packages: tuple[str, ...] = Field((), description="that programs may import besides the standard library")
-    tier: str = Field("auto", description="of the sandbox: auto, or the name of one")
+    tier: Literal["auto"] | TierName = Field("auto", description="of the sandbox: " + ", ".join(["auto", *TIERS]))
     cheats: tuple[str, ...] = Field((), description="further programs that must not score, for tasks check")
 
     @field_validator("adapter", "language")
@@ -156,7 +158,6 @@ class Code(Verifier):
 
     def _opened(self) -> Sandbox:
         if self._sandbox is None:
-            from reasonrl_code.sandbox import open_sandbox
-
-            self._sandbox = open_sandbox(self.options.tier, self.options.packages, self.options.limits)
+            tier = None if self.options.tier == "auto" else self.options.tier
+            self._sandbox = open_sandbox(tier, self.options.packages)
         return self._sandbox
