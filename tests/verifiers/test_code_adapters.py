@@ -131,7 +131,7 @@ def test_mbpp_with_setup_and_challenges() -> None:
     )
     assert found.tests == (
         CallTest("f", (1,), 2, text="assert f(1) == 2"),
-        ScriptTest("assert f(root) == 3", ("Node", "f"), "root = Node(1)"),
+        ScriptTest("root = Node(1)\nassert f(root) == 3", ("Node", "f")),
         CallTest("f", (3,), 4, text="assert f(3) == 4"),
     )
     assert (found.entry_point, found.solution) == ("f", "class Node: ...\ndef f(x):\n    return x + 1")

@@ -77,9 +77,11 @@ def test_a_module_that_a_test_takes_for_granted_is_imported() -> None:
     assert test == ScriptTest("assert f((1, 2)) == sys.getsizeof((1, 2))", ("f",), "import sys")
 
 
-def test_the_setup_comes_before_and_its_names_are_not_the_programs() -> None:
+def test_the_setup_comes_before_and_is_part_of_the_test_if_it_calls_the_program() -> None:
     test = only("assert f(one) == 2", "from math import pi\none = Node(pi)")
-    assert test == ScriptTest("assert f(one) == 2", ("Node", "f"), "from math import pi\none = Node(pi)")
+    assert test == ScriptTest("from math import pi\none = Node(pi)\nassert f(one) == 2", ("Node", "f"))
+    test = only("assert f(one) == 2", "from math import pi\none = [pi]")
+    assert test == ScriptTest("assert f(one) == 2", ("f",), "from math import pi\none = [pi]")
     assert isinstance(only("assert f(1) == 2", "one = 1"), CallTest)
     with pytest.raises(Unreadable, match="calls nothing"):
         only("assert f(1) == 2", "def f(x):\n    return 2")

@@ -73,8 +73,10 @@ def script(
     code = "\n".join(filter(None, [first, *map(ast.unparse, statements)]))
     if not names:
         raise Unreadable(f"a test calls nothing that a program could define: {code[:80]!r}")
-    imports = [f"import {name}" for name in modules]
-    return ScriptTest(code, names, "\n".join(filter(None, [*imports, before, *map(ast.unparse, setup)])))
+    opened = "\n".join([*(f"import {name}" for name in modules), *filter(None, [before, *map(ast.unparse, setup)])])
+    if set(free_names([*earlier.body, *setup], own)) & set(names):  # it calls the program itself, as in MBPP/367
+        return ScriptTest(f"{opened}\n{code}", names)
+    return ScriptTest(code, names, opened)
 
 
 def free_names(statements: Sequence[ast.stmt], own: frozenset[str] = frozenset()) -> tuple[str, ...]:

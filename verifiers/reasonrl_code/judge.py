@@ -52,13 +52,13 @@ class Outcome:
 
 
 def run_test(
-    sandbox: Sandbox, program: Program, test: Test, limits: Limits, spaces: Spaces = "trailing", weak: bool = True
+    sandbox: Sandbox, program: Program, test: Test, limits: Limits, spaces: Spaces = "trailing", weak: bool = False
 ) -> Outcome:
     """Run one test.
 
     Args:
         spaces: as of `compare.same_output`.
-        weak: does a pass count that was found beside the program?
+        weak: does a pass count that was found beside the program, where it may cheat?
     """
     match test:
         case StdioTest():
@@ -91,7 +91,7 @@ def judge(
     reward: Reward = "all",
     total_seconds: float = float("inf"),
     spaces: Spaces = "trailing",
-    weak: bool = True,
+    weak: bool = False,
 ) -> Verdict:
     """Run tests until the reward is known, and say what it is.
 

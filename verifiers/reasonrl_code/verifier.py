@@ -31,7 +31,8 @@ class CodeOptions(VerifierOptions):
         total_seconds: for all tests of a response together; the tests left then count as timed out.
         memory: MiB for one test.
         spaces: "trailing": white space within and before lines of output counts. "any": only the words do.
-        weak: does a pass count that was found beside the program, for its values are no plain data?
+        weak: does a pass count that was found beside the program, for its values are no plain data? An object that
+            claims to equal everything passes so, too: for trusted programs only.
         raw: may a response without a fenced block be the program itself?
         packages: of this Python, that programs may import besides the standard library.
         tier: of the sandbox; "auto" is the strongest that holds on this machine, or an error.
@@ -46,7 +47,7 @@ class CodeOptions(VerifierOptions):
     total_seconds: float = Field(30.0, gt=0, description="for all tests of a response together")
     memory: int = Field(512, ge=32, description="MiB for one test")
     spaces: Spaces = Field("trailing", description="white space of an output that is ignored: trailing, or any")
-    weak: bool = Field(True, description="count a pass that was found beside the program")
+    weak: bool = Field(False, description="count a pass that was found beside the program, where it may cheat")
     raw: bool = Field(True, description="a response without a fenced block may be the program")
     packages: tuple[str, ...] = Field((), description="that programs may import besides the standard library")
     tier: Literal["auto"] | TierName = Field("auto", description="of the sandbox: " + ", ".join(["auto", *TIERS]))
