@@ -152,6 +152,12 @@ class Code(Verifier):
         """Open the sandbox, and see that it holds."""
         self._opened()
 
+    def close(self) -> None:
+        """Close the sandbox, if one is open. It also ends with the process."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
+
     def _suite(self, problem: Problem) -> Suite:
         if self._latest is None or self._latest[0] != problem:
             self._latest = (problem, ADAPTERS[self.options.adapter](problem))
