@@ -87,6 +87,14 @@ class Verifier(ABC):
     def __init__(self, options: BaseModel | None = None) -> None:
         self.options: Any = self.Options() if options is None else options
 
+    @classmethod
+    def check_seconds(cls, options: Any) -> float:
+        """Seconds that one check with these options may rightly take; a shorter deadline of the scorer is raised to it.
+
+        0, the default, leaves the deadline as it is configured.
+        """
+        return 0.0
+
     @abstractmethod
     def verify(self, problem: Problem, response: Response) -> Verdict:
         """Judge one response. The text is data: never evaluate it. An exception means "could not be judged"."""
@@ -107,6 +115,10 @@ class Verifier(ABC):
         """A response near the right one that must not be found right; None if there is none to make."""
         right = self.right_response(problem)
         return None if right is None else perturbed(right)
+
+    def cheats(self, problem: Problem) -> list[str]:
+        """Responses that try to be rewarded without solving the problem; `reasonrl tasks check` sees that none is."""
+        return []
 
     def warm_up(self) -> None:  # noqa: B027  (nothing to do is a fine default)
         """Import what `verify` needs; called once per worker before its first check, outside the deadline."""
