@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from reasonrl import Problem, Response, Verdict, Verifier, VerifierOptions
+from reasonrl import Diagnosis, Problem, Response, Verdict, Verifier, VerifierOptions
 from reasonrl_code.adapters import ADAPTERS
 from reasonrl_code.cheats import CHEATS, cheat
 from reasonrl_code.compare import Spaces
@@ -12,7 +12,7 @@ from reasonrl_code.judge import Reward, Sandbox, judge
 from reasonrl_code.near_miss import near_miss
 from reasonrl_code.program import after, continued, is_program, program_in
 from reasonrl_code.records import Limits, Program
-from reasonrl_code.sandbox import open_sandbox
+from reasonrl_code.sandbox import diagnose, open_sandbox
 from reasonrl_code.sandbox.languages import LANGUAGES
 from reasonrl_code.sandbox.tiers import TIERS, TierName
 from reasonrl_code.suite import Suite, Unreadable
@@ -147,6 +147,11 @@ class Code(Verifier):
             return []
         wanted = self._suite(problem).entry_point
         return [cheat(source, wanted) for source in (*CHEATS.values(), *self.options.cheats)]
+
+    @classmethod
+    def diagnose(cls) -> list[Diagnosis]:
+        """Which tiers of the sandbox hold on this machine."""
+        return diagnose()
 
     def warm_up(self) -> None:
         """Open the sandbox, and see that it holds."""

@@ -71,7 +71,8 @@ def required(tier: TierName) -> set[str]:
 def _tried(sandbox: Sandbox, canary: Canary, bait: Bait) -> Finding:
     run = sandbox.run(Program(canary.source(bait)), "", _LIMITS)
     if canary.ending != "pass":
-        return Finding(canary.name, run.ending == canary.ending, _seen(run))
+        held = run.ending == canary.ending
+        return Finding(canary.name, held, "" if held else _seen(run))
     held = run.ending == "pass" and run.output.strip() == "held" and bait.secret not in run.stderr
     return Finding(canary.name, held, "" if held else _seen(run))
 
