@@ -37,7 +37,7 @@ class Sandbox:
     def __init__(self, tier: TierName, packages: Sequence[str] = ()) -> None:
         self.tier = tier
         self._packages = tuple(packages)
-        self._warm: Server | None = Server(TIERS[tier], self._packages)
+        self._warm: Server | None = Server(TIERS[tier], self._packages)  # the first one, to see it start
         if not TIERS[tier].warm:
             self.close()
         self._compiled: tuple[Program, str | Run] | None = None  # the last one; the binary in hexadecimal digits
@@ -58,7 +58,7 @@ class Sandbox:
         """Call one function of a program, in a process of its own; the value it returns is plain."""
 
         def attempt() -> Call:
-            with self._server() as server, Candidate(server, program, limits) as candidate:
+            with self._server(limits) as server, Candidate(server, program, limits) as candidate:
                 return candidate.call(function, args, kwargs)
 
         return self._attempted(attempt, Call("infra"))
@@ -70,8 +70,8 @@ class Sandbox:
 
         def attempt() -> Call:
             with (
-                self._server() as server,
-                self._server() as other,
+                self._server(limits) as server,
+                self._server(limits) as other,
                 Candidate(server, program, limits) as candidate,
                 Running(other, limits, job, patience=patience) as test,
             ):
@@ -99,7 +99,7 @@ class Sandbox:
     def _run(self, job: bytes, stdin: str, limits: Limits) -> Run:
         def attempt() -> Run:
             given = stdin.encode(errors="surrogatepass")
-            with self._server() as server, Running(server, limits, job, given) as running:
+            with self._server(limits) as server, Running(server, limits, job, given) as running:
                 running.finish()
                 ending, detail = running.ending()
                 output = bytes(running.output[: limits.output]).decode(errors="replace")
@@ -112,7 +112,7 @@ class Sandbox:
         job = line({"do": "beside", "source": program.source, "code": code, "setup": setup, "nonce": nonce})
 
         def attempt() -> Call:
-            with self._server() as server, Running(server, limits, job) as running:
+            with self._server(limits) as server, Running(server, limits, job) as running:
                 return beside(running, nonce)
 
         return self._attempted(attempt, Call("infra"))
@@ -131,7 +131,7 @@ class Sandbox:
         content: list[str] = []
 
         def attempt() -> Run:
-            with self._server() as server, Running(server, limits, job) as running:
+            with self._server(limits) as server, Running(server, limits, job) as running:
                 reply = running.reply()
                 running.finish()
                 ending, detail = running.ending()
@@ -159,7 +159,7 @@ class Sandbox:
         return replace(broken, detail=detail)
 
     @contextmanager
-    def _server(self) -> Iterator[Server]:
+    def _server(self, limits: Limits) -> Iterator[Server]:
         """The warm server, or a new one for this use."""
         tier = TIERS[self.tier]
         if tier.warm:
@@ -167,7 +167,7 @@ class Sandbox:
                 self._warm = Server(tier, self._packages)
             yield self._warm
             return
-        server = Server(tier, self._packages)
+        server = Server(tier, self._packages, limits.files)
         try:
             yield server
         finally:

@@ -22,7 +22,6 @@ _INSIDE = Path(__file__).parent / "inside"
 _START = 30.0  # seconds until a server must be ready
 _REAP = 10.0  # seconds until a killed server must be gone
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL")
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
@@ -42,20 +41,20 @@ class Server:
     Args:
         tier: what to put around it.
         packages: names of importable packages that programs may import, besides the standard library.
+        files: bytes of the temporary folder, where it is made with the server and not for each test.
 
     Raises:
         ReasonRLError: bubblewrap is missing, the kernel refuses something, or a package is not installed.
     """
 
-    def __init__(self, tier: Tier, packages: Sequence[str]) -> None:
+    def __init__(self, tier: Tier, packages: Sequence[str], files: int = Limits.files) -> None:
         self.tier = tier
-        self._folder = tempfile.mkdtemp(prefix="reasonrl-code-")
-        os.chmod(self._folder, 0o755)
+        self._folder = None if tier.bubblewrap else _public_folder()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the server
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                self._process = self._start(theirs.fileno(), packages)
+                self._process = self._start(theirs.fileno(), packages, files)
             self._channel.settimeout(_START)
             if self._channel.recv(16) != b"ready":
                 raise OSError("it ended")
@@ -67,7 +66,7 @@ class Server:
             self.close()
             raise
 
-    def _start(self, descriptor: int, packages: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _start(self, descriptor: int, packages: Sequence[str], files: int) -> subprocess.Popen[bytes]:
         settings = {
             "socket": descriptor,
             "warm": self.tier.warm,
@@ -75,11 +74,13 @@ class Server:
             "landlock": self.tier.landlock,
             "seccomp": self.tier.seccomp,
             "alone": not self.tier.namespaces,
+            "bubblewrap": self.tier.bubblewrap,
             "uid": _own_uid() if os.geteuid() == 0 else None,
-            "folder": self._folder,
+            "folder": self._folder or "/tmp",
+            "files": files,
         }
         found = _folders_of(packages)
-        command = _in_bubblewrap(settings, found) if self.tier.bubblewrap else _bare(settings, found, self._folder)
+        command = _in_bubblewrap(settings, found) if self._folder is None else _bare(settings, found, self._folder)
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -119,13 +120,21 @@ class Server:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_REAP)
         self._log.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _last_words(self) -> str:
         with suppress(subprocess.TimeoutExpired, AttributeError):
             self._process.wait(1)
         self._log.seek(0)
         return self._log.read()[-2000:].decode(errors="replace").strip()
+
+
+def _public_folder() -> str:
+    """A temporary folder that programs under another user id can pass through."""
+    folder = tempfile.mkdtemp(prefix="reasonrl-code-")
+    os.chmod(folder, 0o755)
+    return folder
 
 
 def _own_uid() -> int:
@@ -184,7 +193,7 @@ def _in_bubblewrap(settings: Mapping[str, object], packages: Sequence[Path]) -> 
     if os.geteuid() != 0:
         command += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
     command += ["--die-with-parent", "--new-session", "--hostname", "sandbox", "--cap-drop", "ALL"]
-    for capability in _CAPABILITIES:
+    for capability in _capabilities(settings):
         command += ["--cap-add", capability]
     command += ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
     for name in ("/bin", "/lib", "/lib64"):
@@ -193,7 +202,7 @@ def _in_bubblewrap(settings: Mapping[str, object], packages: Sequence[Path]) -> 
         elif os.path.isdir(name):
             command += ["--ro-bind", name, name]
     base = os.path.realpath(sys.base_prefix)
-    for folder in [*reversed(Path(base).parents), "/dev", "/packages", "/tmp"]:
+    for folder in [*reversed(Path(base).parents), "/dev", "/packages"]:
         if str(folder) != "/" and not str(folder).startswith("/usr"):
             command += ["--dir", str(folder)]  # else bubblewrap makes it for root alone
     if not base.startswith("/usr/") and base != "/usr":
@@ -202,6 +211,7 @@ def _in_bubblewrap(settings: Mapping[str, object], packages: Sequence[Path]) -> 
         command += ["--tmpfs", hidden, "--remount-ro", hidden]
     for device in _DEVICES:
         command += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    command += ["--perms", "1777", "--size", str(settings["files"]), "--tmpfs", "/tmp"]
     command += ["--symlink", "/tmp", "/dev/shm", "--ro-bind", str(_INSIDE), "/reasonrl"]
     for package in packages:
         command += ["--ro-bind", str(package), f"/packages/{package.name}"]
@@ -209,6 +219,12 @@ def _in_bubblewrap(settings: Mapping[str, object], packages: Sequence[Path]) -> 
     for name, value in _ENVIRONMENT.items():
         command += ["--setenv", name, value]
     return [*command, *_python(), "/reasonrl/server.py", json.dumps({**settings, "packages": ["/packages"]})]
+
+
+def _capabilities(settings: Mapping[str, object]) -> list[str]:
+    """What the server, never a program, may do: make namespaces, and run programs as another user."""
+    namespaces = ["CAP_SYS_ADMIN", "CAP_SETPCAP"] if settings["namespaces"] else []
+    return namespaces + ([] if settings["uid"] is None else ["CAP_SETUID", "CAP_SETGID", "CAP_KILL"])
 
 
 def _installed_packages(base: str) -> list[str]:

@@ -13,7 +13,8 @@ class Tier:
     Attributes:
         bubblewrap: a root file system of its own, no network, no environment, no process of the host in sight.
         warm: one fork-server for all tests, instead of one for each.
-        namespaces: processes, mounts and System V objects of its own for each test.
+        namespaces: processes, mounts and System V objects of its own for each test in one bubblewrap; without it, each
+            test has a bubblewrap to itself, or no such wall.
         landlock: without bubblewrap, the kernel lets it reach only the interpreter and its temporary folder.
         seccomp: a deny-list of system calls.
         automatic: may be chosen without being named.
@@ -32,7 +33,7 @@ TIERS = {
     tier.name: tier
     for tier in (
         Tier("bwrap-pool", bubblewrap=True, namespaces=True, seccomp=True, automatic=True),
-        Tier("bwrap", bubblewrap=True, warm=False, namespaces=True, seccomp=True, automatic=True),
+        Tier("bwrap", bubblewrap=True, warm=False, seccomp=True, automatic=True),
         Tier("landlock", landlock=True, seccomp=True),
         Tier("unsafe-subprocess"),
     )

@@ -9,7 +9,9 @@ import json
 import os
 import resource
 import shutil
+import signal
 import tempfile
+from contextlib import suppress
 
 import kernel
 import seccomp
@@ -30,22 +32,31 @@ def prepare(settings):
     kernel.forbid_new_privileges()
     if settings["seccomp"] and not settings["alone"]:
         seccomp.assembled(None)
-    if not settings["namespaces"]:
+    if not settings["bubblewrap"]:
         kernel.adopt_orphans()
 
 
 def folder(settings):
     """The path of the next test's folder."""
-    if settings["namespaces"]:
+    if settings["bubblewrap"]:
         return "/tmp"
     path = tempfile.mkdtemp(prefix="test-", dir=settings["folder"])
     os.chown(path, _owner(settings), -1)
     return path
 
 
-def remove(path):
-    """Remove a folder of `folder` where it is not gone with its namespace."""
-    shutil.rmtree(path, ignore_errors=True)
+def clear(settings, path, spared):
+    """Kill what a test left and remove its folder, where no namespace of its own ended with it.
+
+    Args:
+        spared: the pids of other tests.
+    """
+    if settings["bubblewrap"]:
+        with suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)  # all in this pid namespace but its first process and this one
+    else:
+        kernel.kill_children_but(spared)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def fork(settings):

@@ -20,7 +20,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cage  # with this folder first in the path
 import candidate
-import kernel
 
 _STANDARD, _STATUS, _LIFELINE = 5, 5, 6  # of a test's descriptors: five for its process, two for the server
 _DESCRIPTORS = 7
@@ -95,9 +94,8 @@ class Server:
             del self._tests[watched]
             self._poll.unregister(watched)
             os.close(watched)
-        if not self._settings["namespaces"]:
-            kernel.kill_children_but({other.pid for other in self._tests.values()})
-            cage.remove(test.folder)
+        if self._settings["alone"]:
+            cage.clear(self._settings, test.folder, {other.pid for other in self._tests.values()})
         with suppress(BrokenPipeError):  # nobody wants to know any more
             cage.tell(test.status, {"code": os.waitstatus_to_exitcode(code), **used})
         os.close(test.status)
