@@ -39,9 +39,7 @@ BAD = {
     "import os\nos.setsid()\nif os.fork():\n    os._exit(0)\nwhile True:\n    pass": {"wrong"},
     "print(9 ** 9 ** 9)": {"timeout", "memory"},
 }  # fmt: skip
-COLD = (
-    "bwrap --unshare-all --die-with-parent --new-session --ro-bind / / --tmpfs /tmp --dev /dev --proc /proc --chdir /tmp"
-).split()
+COLD = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc", "--chdir", "/tmp"]
 
 
 def cold(prefix: list[str], path: Path) -> Callable[[], bool]:

@@ -16,7 +16,7 @@ from reasonrl_code.sandbox.box import Sandbox
 
 pytestmark = needs_sandbox
 
-LIMITS = Limits(seconds=1.0, memory=256 * 2**20, output=2**20, files=16 * 2**20, processes=16)
+LIMITS = Limits(seconds=0.3, memory=256 * 2**20, output=2**20, files=16 * 2**20, processes=16)
 SECRET = secrets.token_hex(12)
 SCORING = {**EXITS, **OBJECTS, **PATCHES, **FORGERIES, **READERS}
 
