@@ -39,7 +39,10 @@ BAD = {
     "import os\nos.setsid()\nif os.fork():\n    os._exit(0)\nwhile True:\n    pass": {"wrong"},
     "print(9 ** 9 ** 9)": {"timeout", "memory"},
 }  # fmt: skip
-COLD = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc", "--chdir", "/tmp"]
+COLD = [
+    "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--tmpfs", "/tmp",
+    "--dev", "/dev", "--proc", "/proc",
+]  # fmt: skip
 
 
 def cold(prefix: list[str], path: Path) -> Callable[[], bool]:
@@ -65,7 +68,7 @@ def throughput(rounds: int, programs: int) -> None:
         path = Path(os.path.realpath(folder)) / "sum.py"
         path.write_text(SUM)
         # The folder is bound again below /tmp, which the peer hides.
-        peer = [*COLD[:-2], "--ro-bind", folder, "/tmp/program", "--chdir", "/tmp"]
+        peer = [*COLD, "--ro-bind", folder, "/tmp/program", "--chdir", "/tmp"]
         ways: dict[str, tuple[Callable[[], bool], int]] = {
             "code, tier bwrap-pool": (ours(pool), programs),
             "code, tier bwrap": (ours(single), max(1, programs // 8)),
