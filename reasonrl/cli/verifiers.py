@@ -1,4 +1,4 @@
-"""`reasonrl verifiers list` and `reasonrl verifiers info NAME`."""
+"""`reasonrl verifiers list`, `reasonrl verifiers info NAME` and, from compare.py, `reasonrl verifiers compare`."""
 
 import inspect
 import re
@@ -10,8 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from reasonrl import plugins
+from reasonrl.cli.compare import compare
 
 verifiers = typer.Typer(help="The verifiers that are installed.", no_args_is_help=True)
+verifiers.command()(compare)
 
 
 @verifiers.command("list")
