@@ -21,6 +21,7 @@ TABLE: dict[str, tuple[str, Fraction, str]] = {
     "lb": ("mass", Fraction(45359237, 100000), "lb pound"),
     "oz": ("mass", Fraction(45359237, 1600000), "oz ounce"),
     "s": ("time", Fraction(1), "s sec second"),
+    "ms": ("time", Fraction(1, 1000), "ms millisecond"),
     "min": ("time", Fraction(60), "min minute"),
     "h": ("time", Fraction(3600), "h hr hour"),
     "day": ("time", Fraction(86400), "day"),
