@@ -34,6 +34,8 @@ def plain(node: Node) -> Node:
     values = members[1:] if named else members
     if not named and len(values) == 2 and any(map(_free, values)) and not _identical(*values):
         return node  # an equation
+    if not named and len(values) > 2 and _free(values[0]) and not any(map(_free, values[1:])):
+        return Relation(("=",), (values[0], plain(Relation(tuple(ops[1:]), tuple(values[1:])))))  # a + b = 1 + 3 = 4
     for op, member in zip(ops[1:] if named else ops, values[1:], strict=True):
         if not (_rounds(values[0], member) if op == "≈" else _identical(values[0], member)):
             raise NoValue("a chain that does not hold")

@@ -18,7 +18,8 @@ MEANINGS = {  # of words that are mathematics
     r"\mathbb{R}": "all real numbers|all reals|real numbers|the real numbers|all real values|any real number",
     r"\infty": "infinity|positive infinity",
     r"-\infty": "negative infinity|minus infinity",
-    r"\emptyset": "no solution|no solutions|no real solution|no real solutions|there is no solution|there are no solutions|there are no real solutions|empty set|the empty set|none",
+    r"\emptyset": "no solution|no solutions|no real solution|no real solutions|there is no solution|"
+    "there are no solutions|there are no real solutions|empty set|the empty set|none",
 }
 MEANING_OF = {words: latex for latex, phrases in MEANINGS.items() for words in phrases.split("|")}
 EXCEPT = re.compile(r"(?:[Aa]ll )?(?:[Rr]eal numbers|[Rr]eals) except(?: for)? +(?:x *= *)?\$?(\S[^$]*?)\$?\.?")

@@ -44,7 +44,7 @@ LEVEL = str.maketrans(RAISED + LOWERED, "0123456789+-n" * 2)
 DEGREES = re.compile(r"\^\s*\{?\s*\\(?:text|mathrm)\s*\{o\}\s*\}?")
 ALIGNED = re.compile(r"\s*\\begin\{(aligned|gathered|split)\}(.*)\\end\{\1\}\s*", re.DOTALL)
 DROPPED = re.compile(
-    r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])|\\[()\[\]!]|(?<!\\)\$"
+    r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits|checkmark)(?![A-Za-z])|\\(?:text)?color\s*\{[^{}]*\}|\\[()\[\]!]|(?<!\\)\$"
 )
 SPACES = re.compile(r"\\(?:quad|qquad|;|:|,| |enspace|thinspace|space|hspace\{[^{}]*\})|[~\s]")
 GROUPED = re.compile(r"(?<=\d)(?:\{,\}|\\?,\\!)\s*(?=\d{3}(?!\d))")  # 126{,}000 and 10,\!080
@@ -57,6 +57,7 @@ TOKEN = re.compile(
 FUNCTION_NAMES = "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln exp sqrt max min gcd"
 FUNCTIONS = frozenset(FUNCTION_NAMES.split())
 PLAIN = FUNCTIONS | {"pi", "infinity", "infty", "inf", "and", "or", "percent", "pct", "union", "abs"}
+GREEK_WORDS = frozenset({"alpha", "beta", "theta", "lambda"})
 AS_COMMAND = {"infinity": "infty", "inf": "infty", "percent": "%", "pct": "%", "union": "cup"}
 SCIENTIFIC = re.compile(r"(?<![A-Za-z\\\d])(\d+\.?\d*|\.\d+)[eE]([-+]?\d{1,4})(?![\d.A-Za-z])")
 NUMBER = re.compile(r"[-+]?\s*(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)\s*(?:\\?%)?")
@@ -141,6 +142,8 @@ def _letters(run: str) -> list[Token]:
     if run in PLAIN or run == "to":
         name = AS_COMMAND.get(run, run)
         return [Token("text" if name in ("and", "or", "to") else "command", name)]
+    if run in GREEK_WORDS:
+        return [Token("command", run)]
     if len(run) >= 2 and (is_unit_word(run) or len(run) >= 4):
         return [Token("text", run)]
     tokens, rest = [], run
