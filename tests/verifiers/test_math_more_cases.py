@@ -1,4 +1,4 @@
-"""math: 1230 more answers, equal and unequal, of the kinds of math_cases.jsonl; each kind is a test."""
+"""math: 1442 more answers, equal and unequal, of the kinds of math_cases.jsonl; each kind is a test."""
 
 import json
 from collections import defaultdict

@@ -28,7 +28,7 @@ LITERAL = {r"\varnothing": r"\emptyset", "∅": r"\emptyset", "**": "^", "−": 
 
 def plain_text(latex: str) -> str:
     """The answer without text commands and surplus space, in lower case."""
-    return " ".join(WRAPPED.sub(r"\1", latex).replace("$", "").rstrip(". ").lower().split())
+    return " ".join(WRAPPED.sub(r"\1", latex).replace("$", "").strip(' ."“”').lower().split())
 
 
 def as_word(latex: str) -> str | None:

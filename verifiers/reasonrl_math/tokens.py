@@ -37,6 +37,7 @@ SAME = {
     "smallsetminus": "setminus", "land": "and", "wedge": "and", "lor": "or", "vee": "or", "thickapprox": "approx",
     "simeq": "approx", "mid": "|", "langle": "(", "rangle": ")",
 }  # fmt: skip
+TEMPERATURE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\(?:text|mathrm)\s*\{\s*([CF])\s*\}|([CF])(?![A-Za-z]))")
 JOINING = re.compile(r"\b(?:and|or|to)\b")
 DOTTED = re.compile(r"(?<=[\d.])\\dot\s*\{?(\d)\}?(?:(\d*)\\dot\s*\{?(\d)\}?)?")
 RAISED, LOWERED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "₀₁₂₃₄₅₆₇₈₉₊₋ₙ"
@@ -65,7 +66,7 @@ NUMBER = re.compile(r"[-+]?\s*(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)\s*(?:\\?%)?")
 
 def clean(text: str) -> str:
     """One spelling of characters; delimiters of mathematics and sizes of brackets are gone."""
-    text = GROUPED.sub("", text.strip()).replace(r"\\", "¶").replace(r"\angle", "")
+    text = GROUPED.sub("", text.strip()).replace(r"\\", "¶").replace(r"m\angle", "").replace(r"\angle", "")
     text = re.sub(r"\\(?=\d)", "", text).replace(r"\%", "%").replace(r"\$", "¤")  # \15: a lost dollar sign
     for old, new in CHARACTERS.items():
         text = text.replace(old, new)
@@ -73,6 +74,7 @@ def clean(text: str) -> str:
     text = re.sub(f"[{LOWERED}]+", lambda found: f"_{{{found[0].translate(LEVEL)}}}", text)
     text = DOTTED.sub(lambda found: rf"\overline{{{''.join(part or '' for part in found.groups())}}}", text)
     text = DEGREES.sub(r"^\\circ ", text)
+    text = TEMPERATURE.sub(lambda found: rf"\text{{deg{found[1] or found[2]}}}", text)
     if aligned := ALIGNED.fullmatch(text):
         text = aligned[2].replace("&", "").strip("¶ ").replace("¶", ", ")
     text = SCIENTIFIC.sub(r"\1*10^{\2}", text)

@@ -33,6 +33,8 @@ TABLE: dict[str, tuple[str, Fraction, str]] = {
     "gal": ("gallons", Fraction(1), "gal gallon"),
     "qt": ("gallons", Fraction(1, 4), "qt quart"),
     "°": ("angle", Fraction(1), "degree deg"),
+    "degC": ("celsius", Fraction(1), "degc celsius"),
+    "degF": ("fahrenheit", Fraction(1), "degf fahrenheit"),
     "rad": ("radian", Fraction(1), "rad radian"),
     "$": ("dollar", Fraction(1), "$ dollar USD usd"),
     "¢": ("dollar", Fraction(1, 100), "cent"),
