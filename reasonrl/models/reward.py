@@ -1,12 +1,14 @@
 """Models that score text: loaded with heads that were trained, and run over texts of different lengths in batches."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification
+from transformers.utils import logging
 
 from reasonrl.errors import ReasonRLError
 from reasonrl.models.load import DTYPES, load_tokenizer, loading, switch_dropout_off
@@ -106,7 +108,7 @@ def load_trained(
         ReasonRLError: it cannot be loaded, or lacks weights, which transformers would draw at random with a warning.
     """
     options = {"revision": revision, "dtype": DTYPES[dtype], "attn_implementation": attention} | settings
-    with loading(path, key) as source:
+    with loading(path, key) as source, _without_report():
         config = AutoConfig.from_pretrained(source, revision=revision)
         model, info = auto.from_pretrained(source, config=config, output_loading_info=True, **options)
     if missing := sorted(info["missing_keys"]):
@@ -118,6 +120,18 @@ def load_trained(
         )
     switch_dropout_off(model)
     return model
+
+
+@contextmanager
+def _without_report() -> Iterator[None]:
+    """transformers warns of weights that a model does not read, as of a head that we read ourselves, and of those it
+    lacks, which are an error here."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def device_of(name: str, key: str = "device") -> torch.device:
