@@ -68,7 +68,8 @@ def ability_covariance(wins: Tensor, abilities: Tensor, *, prior: float = 0.0) -
     information.fill_diagonal_(0)
     information -= torch.diag(information.sum(1))
     inverse = torch.linalg.pinv(information, hermitian=True)
-    return inverse @ (gradients.T @ gradients) @ inverse
+    covariance: Tensor = inverse @ (gradients.T @ gradients) @ inverse
+    return covariance
 
 
 def _drawn(differences: Sequence[int], found: int, seed: int, draws: int) -> float:

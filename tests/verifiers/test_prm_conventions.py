@@ -131,7 +131,8 @@ def test_each_step_s_reward_is_that_of_a_direct_computation_alone_and_in_a_batch
         for verdict, response, rewards in zip(found, RESPONSES, expected, strict=True):
             assert [one.reward for one in verdict.steps] == pytest.approx(rewards, abs=1e-4)
             assert [response[one.start : one.end] for one in verdict.steps] == steps_of(response)
-            assert (verdict.reward, verdict.reason) == (pytest.approx(min(rewards), abs=1e-4), "scored")
+            assert verdict.reward == pytest.approx(min(rewards), abs=1e-4)
+            assert verdict.reason == "scored"
             assert verdict.evidence == {"steps": len(rewards), "judged": len(rewards)}
 
 
