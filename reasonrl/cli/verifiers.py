@@ -1,4 +1,4 @@
-"""`reasonrl verifiers list`, `info NAME`, `doctor` and, from compare.py, `compare`."""
+"""`reasonrl verifiers list`, `info NAME`, `doctor` and, from disagreements.py, `compare`."""
 
 import inspect
 import re
@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from reasonrl import plugins
-from reasonrl.cli.compare import compare
+from reasonrl.cli.disagreements import compare
 from reasonrl.verifier import Diagnosis
 
 verifiers = typer.Typer(help="The verifiers that are installed.", no_args_is_help=True)
