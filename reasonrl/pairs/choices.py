@@ -59,7 +59,7 @@ class Chooser:
         seed: of what is random, together with the problem's place.
     """
 
-    def __init__(self, choice: Choice, most: int, seed: int) -> None:
+    def __init__(self, choice: Choice, most: int, seed: int | str) -> None:
         self._order = CHOICES[choice]
         self._most, self._seed = most, seed
         self._gap = 0  # of all pairs taken so far, in tokens
