@@ -67,8 +67,7 @@ def online(
         f"{count(config.steps, 'step')} × {per_step} = {count(config.updates, 'update')}",
     ]
     goal = [
-        f"minimise over θ, in each of {count(config.epochs * config.minibatches, 'update')} a step, on its share of the "
-        "step's pairs:",
+        f"minimise over θ, in each of {count(config.epochs * config.minibatches, 'update')} a step, on its B pairs:",
         "    (1/B) Σ_i ℓ_i",
     ]
     start = "after the warm start" if run.warm_start is not None else "as training begins"

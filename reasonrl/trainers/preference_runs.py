@@ -83,7 +83,7 @@ def preference_loss(parts: Parts, config: PreferenceConfig) -> PreferenceLoss:
 
 
 def reference_for(parts: Parts, config: OnlineDPOConfig) -> Callable[[], AbstractContextManager[Any]]:
-    """Gives the reference: the policy as the step begins, or as training began, a copy or what is under its adapters."""
+    """Gives the reference: the policy as the step begins, or as training began (a copy, or it without adapters)."""
     model = parts.policy.model
     if config.reference == "step":
         return partial(nullcontext, model)

@@ -18,7 +18,7 @@ from reasonrl.trainers.session import Session, gather
 
 @torch.no_grad()
 def with_reference(model: Any, pairs: Sequence[TokenPair], scoring: Scoring, session: Session) -> list[TokenPair]:
-    """The pairs with their log-probabilities under a model; each process computes a share, and all call this together."""
+    """The pairs with their log-probabilities under a model; each process computes a share, all call this together."""
     rank, world = session.accelerator.process_index, session.accelerator.num_processes
     mine = range(len(pairs))[rank::world]
     local = [pairs[at] for at in mine]
