@@ -14,13 +14,14 @@ from rich.console import Console
 
 from reasonrl import config as run_config
 from reasonrl import store, tasks
-from reasonrl.config import AdvantageConfig, PolicyConfig, RunConfig, SFTConfig, TRPOConfig
+from reasonrl.config import AdvantageConfig, DPOConfig, PolicyConfig, RolloutConfig, RunConfig, TRPOConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
 from reasonrl.evaluation.evaluate import Prompted
 from reasonrl.evaluation.prepare import to_sampling, with_prompt, with_prompts
 from reasonrl.evaluation.sync import WeightSync
 from reasonrl.models.load import Policy, count_parameters, load_policy
+from reasonrl.pairs.read import Preferences, read_preferences
 from reasonrl.rollout.engine import Engine, Sampling
 from reasonrl.scoring import Scorer, WeightedVerifier
 from reasonrl.scoring.resolve import audit, check_problems, resolve
@@ -28,6 +29,8 @@ from reasonrl.tasks import Mixture, Task
 from reasonrl.tracking import Tracker
 from reasonrl.trainers import trpo
 from reasonrl.trainers.data import listed_problems, tell_left_out, training_sources
+from reasonrl.trainers.dpo import drawn, tokenised
+from reasonrl.trainers.preferences import TokenPair
 from reasonrl.trainers.problems import ProblemStream
 
 
@@ -36,7 +39,8 @@ class Parts:
     """What a run is made of, once everything is loaded.
 
     Attributes:
-        problems: the training problems of each step; None where the algorithm is supervised.
+        problems: the training problems of each step; None where the algorithm does not sample.
+        pairs: what preferences are learnt from; None where these are not read from files.
         held_out: the problems of the evaluations, all of them on every process.
     """
 
@@ -44,6 +48,7 @@ class Parts:
     folder: Path
     task: Task | Mixture
     problems: ProblemStream | None
+    pairs: list[TokenPair] | None
     held_out: list[Prompted]
     policy: Policy
     accelerator: Accelerator
@@ -58,7 +63,8 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
     """Load everything a run needs; what must be closed is left to `stack`."""
     task, verifiers, sampling = resolve_task(config)
     held_out = task.problems("eval", config.evaluation.rows)
-    listed = {} if isinstance(config.algorithm, SFTConfig) else listed_problems(task)
+    listed = listed_problems(task) if isinstance(config.algorithm, RolloutConfig) else {}
+    preferences = read_preferences(config.algorithm.pairs) if isinstance(config.algorithm, DPOConfig) else None
     check_problems(verifiers, itertools.chain(held_out, *listed.values()))
     accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
     console = console if accelerator.is_main_process else Console(quiet=True)  # what is told, is told once
@@ -75,9 +81,10 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
     if config.model.lora is not None:
         trained, total = count_parameters(policy.model, trained=True), count_parameters(policy.model)
         console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)
+    pairs = None if preferences is None else pairs_to_train_on(config, preferences, policy, console)
     problems = None
     rank, world = accelerator.process_index, accelerator.num_processes
-    if isinstance(config.algorithm, PolicyConfig):
+    if isinstance(config.algorithm, RolloutConfig):
         make = partial(
             with_prompt, vocabulary=policy, max_tokens=sampling.max_tokens, longest=config.task.max_prompt_tokens
         )
@@ -106,7 +113,18 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
     folder = make_folder(config, accelerator)  # only now: a run that could not begin leaves no folder behind
     tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
     stack.callback(tracker.close)
-    return Parts(config, folder, task, problems, prompted, policy, accelerator, engine, sync, sampling, scorer, tracker)
+    return Parts(
+        config, folder, task, problems, pairs, prompted, policy, accelerator, engine, sync, sampling, scorer, tracker
+    )
+
+
+def pairs_to_train_on(config: RunConfig, preferences: Preferences, policy: Policy, console: Console) -> list[TokenPair]:
+    """The pairs that the run's steps draw, as token ids; it is said how many cannot be used."""
+    assert isinstance(config.algorithm, DPOConfig)
+    pairs = tokenised(preferences, policy, config.task.max_prompt_tokens)
+    if preferences.skipped:
+        console.print(preferences.line(), highlight=False, markup=False, soft_wrap=True)
+    return [pairs[at] for at in drawn(config.algorithm, len(pairs), config.seed)]
 
 
 def make_engine(
@@ -157,14 +175,14 @@ def resolve_task(config: RunConfig) -> tuple[Task | Mixture, tuple[WeightedVerif
     """
     task = tasks.load(config.task.name, config.task.data_files)
     sampling = to_sampling(task.sampling, config.sampling)
-    if isinstance(config.algorithm, PolicyConfig):
-        if sampling.temperature == 0:
-            raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")
-        if sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0:
-            raise ReasonRLError(
-                "training samples from the whole distribution, since log-probabilities of a truncated one do not "
-                "match the trained policy's; set sampling.top_p to 1, and sampling.top_k and sampling.min_p to 0"
-            )
+    if isinstance(config.algorithm, RolloutConfig) and sampling.temperature == 0:
+        raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")
+    truncated = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
+    if isinstance(config.algorithm, PolicyConfig) and truncated:
+        raise ReasonRLError(
+            "training samples from the whole distribution, since log-probabilities of a truncated one do not "
+            "match the trained policy's; set sampling.top_p to 1, and sampling.top_k and sampling.min_p to 0"
+        )
     verifiers = resolve(task)
     if isinstance(config.algorithm, PolicyConfig) and config.algorithm.supervision is not None:
         check_steps(verifiers)
