@@ -15,7 +15,8 @@ def train(
     from reasonrl import tasks
 
     resolved = run_config.load(config, overrides or [])
-    tasks.load(resolved.task.name, resolved.task.data_files)
+    if resolved.task is not None:
+        tasks.load(resolved.task.name, resolved.task.data_files)
     # After config and task are known to be good: importing torch and transformers takes seconds.
     import torch
 
