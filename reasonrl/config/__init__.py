@@ -18,6 +18,7 @@ from reasonrl.config.optimizer import OptimizerConfig, SFTConfig
 from reasonrl.config.policy import ImportanceConfig, KLConfig, PolicyConfig, UpdatesConfig
 from reasonrl.config.ppo import CriticConfig, PenaltyConfig, PPOConfig
 from reasonrl.config.run import (
+    CheckpointConfig,
     EngineConfig,
     EvaluationConfig,
     RunConfig,
@@ -32,6 +33,7 @@ from reasonrl.config.trpo import TRPOConfig
 __all__ = [
     "AdvantageConfig",
     "CISPOConfig",
+    "CheckpointConfig",
     "CriticConfig",
     "CriticFreeConfig",
     "DAPOConfig",

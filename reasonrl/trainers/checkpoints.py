@@ -1,0 +1,291 @@
+"""When a run's state is written down, what of it, and how it comes back.
+
+A trainer says what it changes from step to step (`Trained`), asks `begin` how many steps are done, and calls
+`after_step` at the end of each. That is all it has to do with checkpoints.
+"""
+
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator
+from torch import Tensor
+
+from reasonrl.checkpoint import folder as checkpoint
+from reasonrl.checkpoint import randomness
+from reasonrl.checkpoint.folder import Damaged, Place
+from reasonrl.config import RunConfig
+from reasonrl.errors import Interrupted, ReasonRLError
+from reasonrl.tracking import Tracker
+from reasonrl.trainers.coefficients import Coefficient
+from reasonrl.trainers.session import Session, gather
+from reasonrl.trainers.stop import Stop
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a phase changes from step to step, by name.
+
+    Attributes:
+        sessions: each with what it trains, its optimiser and its place in the schedule.
+        coefficients: those that may adapt.
+        data: a digest of what the steps up to one have been given.
+    """
+
+    sessions: Mapping[str, Session]
+    coefficients: Mapping[str, Coefficient] = field(default_factory=dict)
+    data: Callable[[int], str] = lambda step: ""
+
+
+class Checkpoints:
+    """Writes a run's checkpoints, and gives back what one holds.
+
+    Args:
+        folder: of the run.
+        config: of the run.
+        fingerprints: of what the run depends on.
+        accelerator, tracker: of the run.
+        stop: says when it is to end early.
+        resumed: the checkpoint it goes on from; None if it begins.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        config: RunConfig,
+        fingerprints: Mapping[str, str],
+        accelerator: Accelerator,
+        tracker: Tracker,
+        stop: Stop,
+        resumed: Place | None = None,
+    ) -> None:
+        self._folder, self._config, self._fingerprints = folder, config, fingerprints
+        self._accelerator, self._tracker, self._stop = accelerator, tracker, stop
+        self._resumed = resumed
+        self._lengths = phases(config)
+        self._scores: dict[Place, float | None] = {}
+        self._saved: Place | None = resumed
+        self._phase, self._trained = "", Trained({})
+        self._at = 0
+
+    @property
+    def places(self) -> list[Place]:
+        """The checkpoints of the run, in the order they were taken."""
+        return checkpoint.places(self._folder / "checkpoints", list(self._lengths))
+
+    @property
+    def began(self) -> bool:
+        """Does the run go on from a step of its algorithm, behind the first evaluation?"""
+        return self._resumed is not None and self._resumed.phase == list(self._lengths)[-1]
+
+    def begin(self, phase: str, trained: Trained) -> int:
+        """A phase begins, or goes on: its state is brought back; how many of its steps are done.
+
+        Raises:
+            ReasonRLError: more steps are done than it has, the model or the data is not what it was, or the checkpoint
+                is damaged.
+        """
+        self._phase, self._trained, self._at = phase, trained, 0
+        place = self._start(phase)
+        if place is not None:
+            self._at = place.step
+            if place.step > self._lengths[phase]:
+                raise ReasonRLError(
+                    f"{place.path.name} is beyond the {self._lengths[phase]} steps of {phase}; raise algorithm.steps"
+                )
+            restore(trained, place, self._accelerator.process_index)
+        return self._at
+
+    def after_step(self, step: int) -> None:
+        """Write a checkpoint where one is due.
+
+        Raises:
+            Interrupted: the run was asked to stop, on whatever process; a checkpoint has been written.
+            ReasonRLError: the disk is full.
+        """
+        self._at = step
+        asked, every = self._asked(), self._config.checkpoint.every
+        if asked or step == self._lengths[self._phase] or (every and step % every == 0):
+            self._save(step)
+        if asked:
+            raise self._interrupted(asked)
+
+    def stop_if_asked(self) -> None:
+        """For the time between steps.
+
+        Raises:
+            Interrupted: the run was asked to stop, on whatever process.
+        """
+        if asked := self._asked():
+            raise self._interrupted(asked)
+
+    def tell(self) -> None:
+        """Say how the run can go on after a fault."""
+        if self._accelerator.is_main_process and (there := self.places):
+            how = f"once that is mended, the run goes on from {there[-1].path.name} with: {self._command}"
+            self._tracker.console.print(how, highlight=False, markup=False, soft_wrap=True)
+
+    @property
+    def _command(self) -> str:
+        return f"reasonrl train {shlex.quote(str(self._folder))} --resume"
+
+    def _asked(self) -> int:
+        """The signal that a process was asked to stop by; 0 if none was."""
+        asked = gather(self._accelerator, [self._stop.asked or 0])
+        return max(asked)
+
+    def _interrupted(self, asked: int) -> Interrupted:
+        where = f"after step {self._at} of {self._phase}" if self._at else "before the first step"
+        return Interrupted(f"stopped {where}; it goes on with: {self._command}", asked)
+
+    def _start(self, phase: str) -> Place | None:
+        """The checkpoint that a phase goes on from: of one that is over, its last."""
+        if self._resumed is None or self._resumed.phase == phase:
+            return self._resumed
+        order = list(self._lengths)
+        if order.index(phase) > order.index(self._resumed.phase):
+            return None
+        last = checkpoint.place(self._folder / "checkpoints", phase, self._lengths[phase])
+        checkpoint.verify(last.path)
+        return last
+
+    def _save(self, step: int) -> None:
+        place = checkpoint.place(self._folder / "checkpoints", self._phase, step)
+        if place == self._saved:
+            return
+        self._tracker.sync()
+        randoms = gather(self._accelerator, [randomness.state()])
+        score = self._score()
+        if self._accelerator.is_main_process:
+            state, tensors = held(self._trained, step, randoms)
+            about = {"config": self._config.model_dump(mode="json"), "fingerprints": self._fingerprints, "score": score}
+            checkpoint.write(place, {"phase": self._phase, "step": step, **state, **about}, tensors)
+            self._scores[place] = score
+            checkpoint.prune(place.path.parent, list(self._lengths), self._kept())
+        self._saved = place
+
+    def _score(self) -> float | None:
+        """The metric that says which checkpoint is the best, of the step that was just taken."""
+        best = self._config.checkpoint.best
+        if best is None or self._phase != list(self._lengths)[-1]:
+            return None
+        if best not in self._tracker.latest:
+            there = ", ".join(sorted(self._tracker.latest))
+            raise ReasonRLError(f"checkpoint.best: a step of {self._phase} has no metric {best!r}; there are: {there}")
+        value = self._tracker.latest[best]
+        return value if math.isfinite(value) else None
+
+    def _kept(self) -> list[Place]:
+        """The last ones, the best, and the end of each phase that is over, where the next one began."""
+        there, order = self.places, list(self._lengths)
+        ends = [one for one in there if one.phase != order[-1] and one.step == self._lengths[one.phase]]
+        last = there[-self._config.checkpoint.keep :]
+        if self._config.checkpoint.best is None:
+            return [*last, *ends]
+        self._scores |= {one: one.state["score"] for one in there if one not in self._scores}
+        sign = 1 if self._config.checkpoint.best_is == "highest" else -1
+        scored = {one: sign * score for one in there if (score := self._scores[one]) is not None}
+        return [*last, *ends, *([max(scored, key=scored.__getitem__)] if scored else [])]
+
+
+def phases(config: RunConfig) -> dict[str, int]:
+    """The phases of a run that have steps, in order, and how many."""
+    warm = {} if config.warm_start is None else {"warm start": config.warm_start.steps}
+    return warm | {config.algorithm.name: config.algorithm.steps}
+
+
+def newest(folder: Path, config: RunConfig, say: Callable[[str], None]) -> Place | None:
+    """The newest checkpoint of a run that is what was written; None if it has none at all.
+
+    Raises:
+        ReasonRLError: all it has are damaged.
+    """
+    there = checkpoint.places(folder / "checkpoints", list(phases(config)))
+    for place in reversed(there):
+        try:
+            checkpoint.verify(place.path)
+        except Damaged as error:
+            say(f"a damaged checkpoint is passed over: {error}")
+        else:
+            return place
+    if there:
+        raise ReasonRLError(f"{folder}: all {len(there)} checkpoints are damaged; start another run without --resume")
+    return None
+
+
+Random = tuple[dict[str, Any], dict[str, Tensor]]
+
+
+def held(trained: Trained, step: int, randoms: Sequence[Random]) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
+    """What a checkpoint holds of a trainer: what is JSON of it, and groups of tensors.
+
+    Args:
+        trained: what it changes.
+        step: the last one.
+        randoms: the generators of every process.
+    """
+    tensors: dict[str, dict[str, Tensor]] = {}
+    for name, session in trained.sessions.items():
+        tensors[name] = dict(zip(session.names, session.parameters, strict=True))
+        tensors[f"{name}-optimizer"] = moments(session)
+    tensors["random"] = {f"{rank}.{key}": one for rank, (_, parts) in enumerate(randoms) for key, one in parts.items()}
+    return {
+        "sessions": {
+            name: {"done": one.done, "skipped": one.skipped, "skipped_in_a_row": one.skipped_in_a_row}
+            for name, one in trained.sessions.items()
+        },
+        "coefficients": {name: one.value for name, one in trained.coefficients.items()},
+        "data": trained.data(step),
+        "random": [numbers for numbers, _ in randoms],
+    }, tensors
+
+
+def restore(trained: Trained, place: Place, rank: int) -> None:
+    """Bring back what a checkpoint holds of a trainer.
+
+    Raises:
+        ReasonRLError: the checkpoint is damaged, or of another model or other data.
+    """
+    state = place.state
+    if state["data"] != trained.data(place.step):
+        raise ReasonRLError(
+            f"this run cannot be resumed: the training data up to step {place.step} of {place.phase} is not what it "
+            "was. Bring it back, or start another run without --resume"
+        )
+    for name, session in trained.sessions.items():
+        restore_session(session, place, name, state["sessions"][name])
+    for name, coefficient in trained.coefficients.items():
+        coefficient.value = state["coefficients"][name]
+    if rank < len(state["random"]):  # with more processes than before, the others begin with the seed
+        own = {key.partition(".")[2]: one for key, one in place.tensors("random").items() if key.startswith(f"{rank}.")}
+        randomness.restore(state["random"][rank], own)
+
+
+def moments(session: Session) -> dict[str, Tensor]:
+    """The optimiser's numbers for each parameter, by its name; none before the first update."""
+    found = session.optimizer.state_dict()["state"]
+    return {f"{session.names[at]}.{key}": one for at, kept in found.items() for key, one in kept.items()}
+
+
+def restore_session(session: Session, place: Place, name: str, counters: Mapping[str, int]) -> None:
+    """Set a session's parameters, its optimiser and its counters to what a checkpoint holds."""
+    weights, kept = place.tensors(name), place.tensors(f"{name}-optimizer")
+    shapes = {key: tensor.shape for key, tensor in weights.items()}
+    expected = {key: p.shape for key, p in zip(session.names, session.parameters, strict=True)}
+    if shapes != expected:
+        differing = sorted(key for key in {**shapes, **expected} if shapes.get(key) != expected.get(key))
+        raise ReasonRLError(f"{place.path}: {name} has other parameters than the model, as {differing[0]}")
+    by_name: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in kept.items():
+        parameter, _, part = key.rpartition(".")
+        by_name.setdefault(parameter, {})[part] = tensor
+    for key, parameter in zip(session.names, session.parameters, strict=True):
+        parameter.data.copy_(weights[key])
+    groups = session.optimizer.state_dict()["param_groups"]
+    indexed = {index: by_name[key] for index, key in enumerate(session.names) if key in by_name}
+    session.optimizer.load_state_dict({"state": indexed, "param_groups": groups})
+    session.done, session.skipped = counters["done"], counters["skipped"]
+    session.skipped_in_a_row = counters["skipped_in_a_row"]
