@@ -68,9 +68,12 @@ SMALL = [
 ]  # fmt: skip
 
 
-def offer(verifier: type[Verifier] = Noisy) -> None:
-    for name, source in offered(verifier).items():
-        installed().verifiers[name] = source  # type: ignore[index]
+@contextmanager
+def noisy_offered() -> Iterator[None]:
+    """The verifier is installed, and has no hooks."""
+    with patch.dict(installed().verifiers, offered(Noisy)):
+        yield
+    HOOKS.clear()
 
 
 def task(folder: Path, name: str = "task", *, rows: int = ROWS) -> Path:

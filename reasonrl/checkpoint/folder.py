@@ -86,7 +86,8 @@ def write(place: Place, state: Mapping[str, Any], tensors: Mapping[str, Tensors]
         for name, group in tensors.items():
             contiguous = {key: tensor.detach().contiguous() for key, tensor in group.items()}
             save_file(contiguous, unfinished / f"{name}.safetensors")
-        (unfinished / _STATE).write_text(json.dumps({"format": FORMAT, **state}, indent=1), encoding="utf-8")
+        text = json.dumps({"format": FORMAT, **state}, ensure_ascii=False)
+        (unfinished / _STATE).write_text(text, encoding="utf-8")
         sums = {path.name: _sum(path) for path in sorted(unfinished.iterdir())}
         (unfinished / _SUMS).write_text(json.dumps(sums, indent=1), encoding="utf-8")
 

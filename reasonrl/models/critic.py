@@ -94,7 +94,12 @@ def load_critic(config: CriticConfig, policy: Policy, dtype: str, attention: str
 
 
 def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str) -> tuple[Any, nn.Linear | None]:
-    options = {"revision": revision, "dtype": DTYPES[dtype], "attn_implementation": attention}
+    options = {
+        "revision": revision,
+        "dtype": DTYPES[dtype],
+        "attn_implementation": attention,
+        "use_safetensors": True,  # the other format is a pickle
+    }
     with loading(path, "algorithm.critic.path") as source:
         architectures = AutoConfig.from_pretrained(source, revision=revision).architectures or [""]
         kind = next((auto for ending, auto in _SCORING.items() if architectures[0].endswith(ending)), None)

@@ -177,7 +177,12 @@ def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str
         config = AutoConfig.from_pretrained(source, revision=revision)
         tokenizer = load_tokenizer(path, revision)
         model = AutoModelForCausalLM.from_pretrained(
-            source, revision=revision, config=config, dtype=DTYPES[dtype], attn_implementation=attention
+            source,
+            revision=revision,
+            config=config,
+            dtype=DTYPES[dtype],
+            attn_implementation=attention,
+            use_safetensors=True,  # the other format is a pickle
         )
         return model, tokenizer
 

@@ -14,6 +14,18 @@ _SAME_PRESS = 0.5  # seconds; a launcher passes on the Ctrl-C that the terminal 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+class GivenUp(BaseException):
+    """The main thread is to leave what it is in; no `except Exception`, as around a verifier, may take it for its own.
+
+    Args:
+        fault: what to tell the user.
+    """
+
+    def __init__(self, fault: ReasonRLError) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
 class Stop:
     """Turns the signals into a wish that the run asks for at the end of each step.
 
@@ -49,7 +61,7 @@ class Stop:
         self._former = {}
 
     def give_up(self, fault: ReasonRLError) -> None:
-        """From another thread: raise an error in the main one, whatever it waits for."""
+        """From another thread: raise `GivenUp` in the main one, whatever it waits for."""
         self._fault = fault
         main = threading.main_thread().ident
         assert main is not None
@@ -57,7 +69,7 @@ class Stop:
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
         if self._fault is not None:
-            raise self._fault
+            raise GivenUp(self._fault)
         now = time.monotonic()
         if self.asked is None:
             self.asked, self._since = number, now

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from reasonrl.errors import ReasonRLError
-from reasonrl.trainers.stop import Stop
+from reasonrl.trainers.stop import GivenUp, Stop
 
 _GRACE = 30.0  # seconds
 
@@ -62,6 +62,8 @@ class Watch:
             thread.start()
             try:
                 yield
+            except GivenUp as hung:
+                raise hung.fault from None
             finally:
                 self._over.set()
                 thread.join()
