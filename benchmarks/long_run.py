@@ -2,8 +2,8 @@
 
     python benchmarks/long_run.py [--steps 200]
 
-Prints a line for each tenth of the run, and how much memory grew from the first half to the end. Exit code 1 if a file or
-a thread was left open, or memory grew by more than 5 %.
+Prints a line for each tenth of the run, and how much memory grew from the first half to the end. Exit code 1 if a file
+or a thread was left open, or memory grew by more than 5 %.
 """
 
 import argparse

@@ -33,6 +33,7 @@ TRAINING = "our own training processes, over the connection they compute with"
 ALLOWED = {
     ("reasonrl/scoring/worker.py", "pickle.load"): f"the parent: {OWN}",
     ("reasonrl/scoring/worker.py", "pickle.loads"): f"the parent: {OWN}",
+    ("reasonrl/scoring/pool.py", "recv"): "bytes of a socket of our own, thrown away",
     ("reasonrl/scoring/process.py", "recv"): "bytes of a socket, read as JSON",
     ("reasonrl/rollout/vllm_worker.py", "recv"): f"the parent: {OWN}",
     ("reasonrl/rollout/vllm_process.py", "recv"): f"{OWN}; it reads no text of a model as anything but text",
