@@ -108,9 +108,18 @@ def write(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
         pq.write_table(table, unfinished, compression="zstd")
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a rollout file, as `record` made them."""
-    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+def read(path: Path, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows of a rollout file, as `record` made them; of some columns, if they are named.
+
+    Raises:
+        ReasonRLError: the file cannot be read, or lacks a column.
+    """
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path, columns=None if columns is None else list(columns)).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise ReasonRLError(f"{path}: cannot be read as rollouts: {error}") from None
+    if rows and columns is not None and (missing := sorted(set(columns) - rows[0].keys())):
+        raise ReasonRLError(f"{path}: no rollouts of ours: the columns {', '.join(missing)} are missing")
     return rows
 
 

@@ -49,7 +49,7 @@ HOOKS: list[Callable[[], None]] = []
 ADAPTIVE = ["algorithm.kl.coefficient=0.05", "algorithm.kl.target=0.01", "algorithm.kl.horizon=20"]
 ALGORITHMS: dict[str, list[str]] = {
     "grpo": ["algorithm.minibatches=2", *ADAPTIVE],
-    "dapo": ["algorithm={name: dapo, refills: 1, group_size: 2, overlong_buffer: null}"],
+    "dapo, lora": ["algorithm={name: dapo, refills: 1, overlong_buffer: null}", "model.lora={rank: 2}"],
     "ppo": [
         "algorithm={name: ppo, loss: penalty, minibatches: 2, critic: {warmup_steps: 1}}",
         *ADAPTIVE,
@@ -58,7 +58,6 @@ ALGORITHMS: dict[str, list[str]] = {
     "ppo, shared critic": ["algorithm={name: ppo, critic: {shared: true}}", "algorithm.optimizer.schedule=linear"],
     "trpo": ["algorithm={name: trpo, cg_iterations: 2, backtracks: 2}", "model.attention=eager"],
     "sft": [f"algorithm={{name: sft, steps: {STEPS}, batch_size: 3}}", "algorithm.optimizer.schedule=cosine"],
-    "lora": ["model.lora={rank: 2}"],
 }
 SIZES = ["algorithm.problems_per_step=4", f"algorithm.steps={STEPS}", "algorithm.group_size=2"]
 SMALL = [

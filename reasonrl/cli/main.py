@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from reasonrl.cli.compare import compare
 from reasonrl.cli.config import config
 from reasonrl.cli.evaluate import evaluate
 from reasonrl.cli.explain import explain
@@ -28,6 +29,7 @@ app.command()(train)
 app.command()(explain)
 app.command("eval")(evaluate)
 app.command()(verify)
+app.command()(compare)
 app.add_typer(config, name="config")
 app.add_typer(tasks, name="tasks")
 app.add_typer(verifiers, name="verifiers")

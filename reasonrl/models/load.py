@@ -113,13 +113,13 @@ def save_policy(policy: Policy, folder: Path) -> None:
         policy.tokenizer.save_pretrained(folder)
 
 
-def load_tokenizer(path: str, revision: str | None = None) -> Any:
-    """The tokenizer of a model, from a folder or the hub; no weights are read.
+def load_tokenizer(path: str, revision: str | None = None, key: str = "model.path") -> Any:
+    """The tokenizer of a model, from a folder or the hub, given at a key; no weights are read.
 
     Raises:
         ReasonRLError: it cannot be loaded.
     """
-    with loading(path) as source:
+    with loading(path, key) as source:
         return AutoTokenizer.from_pretrained(source, revision=revision)
 
 

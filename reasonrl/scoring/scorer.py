@@ -36,7 +36,8 @@ class Scorer:
         verifiers: of the task, in its order; the first is the judge of correctness. In a mixture, those of all its
             tasks: a problem is judged by those of its own.
         workers: how many worker processes; none are started if no verifier needs one.
-        deadline: seconds for one check (one response × one verifier), from when a worker begins it.
+        deadline: seconds for one check (one response × one verifier), from when a worker begins it; a verifier whose
+            checks rightly take longer has its own (`Verifier.check_seconds`).
         startup_deadline: seconds for a worker to import and warm up the verifiers.
 
     Raises:

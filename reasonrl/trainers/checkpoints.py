@@ -1,6 +1,6 @@
 """When a run's state is written down, what of it, and how it comes back.
 
-A trainer says what it changes from step to step (`Trained`), asks `begin` how many steps are done, and calls
+A trainer says what it changes from step to step (`Trained`), asks `begin` how many steps are done, and the run calls
 `after_step` at the end of each. That is all it has to do with checkpoints.
 """
 
@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from accelerate import Accelerator
@@ -21,6 +22,7 @@ from reasonrl.config import RunConfig
 from reasonrl.errors import Interrupted, ReasonRLError
 from reasonrl.tracking import Tracker
 from reasonrl.trainers.coefficients import Coefficient
+from reasonrl.trainers.policy import Run
 from reasonrl.trainers.session import Session, gather
 from reasonrl.trainers.stop import Stop
 
@@ -98,6 +100,21 @@ class Checkpoints:
                 )
             restore(trained, place, self._accelerator.process_index)
         return self._at
+
+    def begin_run(
+        self, run: Run, sessions: Mapping[str, Session] = MappingProxyType({}), **coefficients: Coefficient
+    ) -> int:
+        """The same for a run of reinforcement learning, whose engine then samples from what was brought back.
+
+        Args:
+            run: the run; its reference must be there, for it is the policy as training begins.
+            sessions, coefficients: what it changes beside the policy and β.
+        """
+        trained = Trained({"policy": run.session, **sessions}, {"kl": run.beta, **coefficients}, run.problems.digest)
+        done = self.begin(run.config.name, trained)
+        if done:
+            run.sync(done)
+        return done
 
     def after_step(self, step: int) -> None:
         """Write a checkpoint where one is due.

@@ -1,12 +1,11 @@
 """A run from its config: data, model, engine and scorer put together, then warm start, training and evaluation."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 from rich.console import Console
 from torch.nn import Parameter
@@ -28,7 +27,7 @@ from reasonrl.trainers.data import demonstrations, tell_left_out
 from reasonrl.trainers.fingerprints import of_demonstrations
 from reasonrl.trainers.grpo import train_grpo
 from reasonrl.trainers.parts import Parts, load_parts
-from reasonrl.trainers.policy import Config, PolicyRun, Run
+from reasonrl.trainers.policy import Config, PolicyRun
 from reasonrl.trainers.ppo import PPO, train_ppo
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.session import Session, gather
@@ -132,29 +131,13 @@ def run_algorithm(parts: Parts, config: CriticFreeConfig | PPOConfig | TRPOConfi
         if isinstance(config, PPOConfig):
             ppo = ppo_run(parts, config, problems)
             own = {} if ppo.critic_session is None else {"critic": ppo.critic_session}
-            train_ppo(ppo, begin(parts, ppo.run, own, penalty=ppo.penalty))
+            train_ppo(ppo, parts.checkpoints.begin_run(ppo.run, own, penalty=ppo.penalty))
         elif isinstance(config, TRPOConfig):
             trpo = policy_run(parts, config, problems, OptimizerConfig(), 0, cure="lower algorithm.max_kl")
-            train_trpo(trpo, begin(parts, trpo))
+            train_trpo(trpo, parts.checkpoints.begin_run(trpo))
         else:
             grpo = policy_run(parts, config, problems, config.optimizer, config.updates)
-            train_grpo(grpo, begin(parts, grpo))
-
-
-def begin(
-    parts: Parts, run: Run, sessions: Mapping[str, Session] = MappingProxyType({}), **coefficients: Coefficient
-) -> int:
-    """How many steps of the algorithm are done; if some are, all is brought back that they have changed.
-
-    Args:
-        parts, run: the run.
-        sessions, coefficients: what it changes beside the policy and β.
-    """
-    trained = Trained({"policy": run.session, **sessions}, {"kl": run.beta, **coefficients}, run.problems.digest)
-    done = parts.checkpoints.begin(run.config.name, trained)
-    if done:
-        run.sync(done)
-    return done
+            train_grpo(grpo, parts.checkpoints.begin_run(grpo))
 
 
 def policy_run(

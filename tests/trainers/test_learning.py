@@ -1,7 +1,6 @@
-"""GRPO, with outcome and process supervision, and PPO learn arithmetic, from one supervised start.
+"""GRPO, with outcome and process supervision, PPO and TRPO learn arithmetic, from one supervised start.
 
-The long version, all algorithms with several seeds, is benchmarks/learning.py. TRPO, whose steps cost thirty of theirs,
-learns something easier in test_trpo_run.py.
+The long version, all algorithms with several seeds, is benchmarks/learning.py.
 """
 
 import json
@@ -31,7 +30,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("algorithm", ["grpo", "grpo_process", "ppo"])
+@pytest.mark.parametrize("algorithm", ["grpo", "grpo_process", "ppo", "trpo"])
 def test_it_learns_arithmetic(start: Path, tmp_path: Path, algorithm: str) -> None:
     path = str(ROOT / "configs" / "learning" / f"{algorithm}.yaml")
     given = ["warm_start=null", "model.tiny=null", f"model.path={start}", f"algorithm.steps={STEPS}"]
