@@ -21,7 +21,6 @@ from reasonrl.models.critic import CriticModule, load_critic
 from reasonrl.models.forward import can_share_prompt
 from reasonrl.models.load import reference_of, save_policy
 from reasonrl.scoring import check_unjudged
-from reasonrl.trainers.checkpoints import Trained
 from reasonrl.trainers.coefficients import Coefficient
 from reasonrl.trainers.data import demonstrations, tell_left_out
 from reasonrl.trainers.fingerprints import of_demonstrations
@@ -32,6 +31,7 @@ from reasonrl.trainers.ppo import PPO, train_ppo
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.session import Session, gather
 from reasonrl.trainers.sft import train_sft
+from reasonrl.trainers.trained import Trained
 from reasonrl.trainers.trpo import train_trpo
 
 
