@@ -20,7 +20,11 @@ from reasonrl.models.load import load_policy
 from reasonrl.tasks.templates import Template, checked
 from reasonrl.types import Rollout
 
-SOURCES = sorted([*(ROOT / "reasonrl").rglob("*.py"), *(ROOT / "verifiers").rglob("*.py")])
+# What is inside the sandbox is there to run programs: what it may reach is tested with the sandbox.
+INSIDE = ROOT / "verifiers" / "reasonrl_code" / "sandbox" / "inside"
+SOURCES = sorted(
+    path for folder in ("reasonrl", "verifiers") for path in (ROOT / folder).rglob("*.py") if INSIDE not in path.parents
+)
 # What can run what it reads, by how a call is written; and where one is used all the same, with the reason.
 RUNS_CODE = (
     "pickle.load", "pickle.loads", "pickle.Unpickler", "torch.load", "yaml.load", "yaml.unsafe_load", "yaml.full_load",
@@ -37,6 +41,7 @@ ALLOWED = {
     ("reasonrl/scoring/process.py", "recv"): "bytes of a socket, read as JSON",
     ("reasonrl/rollout/vllm_worker.py", "recv"): f"the parent: {OWN}",
     ("reasonrl/rollout/vllm_process.py", "recv"): f"{OWN}; it reads no text of a model as anything but text",
+    ("verifiers/reasonrl_code/sandbox/launch.py", "recv"): "bytes of a socket, compared with one text",
     ("reasonrl/trainers/session.py", "gather_object"): TRAINING,
     ("reasonrl/trainers/parts.py", "broadcast_object_list"): TRAINING,
 }

@@ -12,7 +12,7 @@ from small_runs import silent
 
 from reasonrl.trainers import run
 
-SETTINGS = ("algorithm.steps=3", "checkpoint.every=1", "evaluation.every=0")
+SETTINGS = ("algorithm.steps=2", "checkpoint.every=1", "evaluation.every=0")
 
 
 def main(folder: Path) -> None:
@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
         HOOKS.append(alone)
         run.train(whole, silent())
         try:
-            with killed_at(3):
+            with killed_at(2):
                 run.train(cut, silent())
         except Killed:
             run.train(cut, silent(), folder_of(cut))

@@ -29,6 +29,7 @@ from small_runs import reset_accelerate
 from reasonrl import ReasonRLError, config
 from reasonrl.checkpoint.lock import locked
 from reasonrl.trainers import run
+from reasonrl.trainers.checkpoints import newest
 
 
 @pytest.fixture(autouse=True)
@@ -109,9 +110,20 @@ def damage_of(kind: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a flipped bit", "cut", "a missing file", "no checksums", "another state"])
-def test_a_damaged_checkpoint_is_passed_over_aloud(copied: Path, data: Path, kind: str) -> None:
-    wanted, said = wanted_of(data), io.StringIO()
+def test_a_checkpoint_damaged_in_any_way_is_passed_over_aloud(copied: Path, data: Path, kind: str) -> None:
+    said: list[str] = []
     damage_of(kind, copied / "checkpoints" / "grpo-000004")
+    found = newest(copied, wanted_of(data), said.append)
+    assert found is not None
+    assert found.step == 3
+    assert len(said) == 1
+    assert "a damaged checkpoint is passed over" in said[0]
+    assert "grpo-000004" in said[0]
+
+
+def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(copied: Path, data: Path) -> None:
+    wanted, said = wanted_of(data), io.StringIO()
+    damage_of("a flipped bit", copied / "checkpoints" / "grpo-000004")
     reset_accelerate()
     run.train(wanted, Console(file=said, width=300), copied)
     assert "a damaged checkpoint is passed over" in said.getvalue()

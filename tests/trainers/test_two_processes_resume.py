@@ -11,6 +11,6 @@ def test_two_processes_go_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     task(tmp_path)
     launch_two("two_processes_resume.py", tmp_path, [0, 0])
     assert_same(tmp_path / "cut" / "debug-grpo", tmp_path / "whole" / "debug-grpo")
-    state = json.loads((tmp_path / "cut" / "debug-grpo" / "checkpoints" / "ppo-000003" / "state.json").read_text())
+    state = json.loads((tmp_path / "cut" / "debug-grpo" / "checkpoints" / "ppo-000002" / "state.json").read_text())
     first, second = state["random"]
     assert first["python"] != second["python"], "each has its own"
