@@ -1,6 +1,7 @@
 """Groups and their advantages → a typed Batch of tensors; minibatches for updates, micro-batches for memory."""
 
 import random
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -120,19 +121,22 @@ def _pad(
     return padded
 
 
-def micro_batches(rows: Iterable[Row], max_tokens: int, *, share_prompt: bool = True) -> list[list[Row]]:
+def micro_batches(
+    rows: Iterable[Row], max_tokens: int, *, share_prompt: bool = True, whole_groups: bool = False
+) -> list[list[Row]]:
     """Cut rows into micro-batches of at most `max_tokens` tokens, padding included.
 
     A prompt counts once for all its responses in the micro-batch, or without `share_prompt` once for each.
 
     Groups are kept together, so that a prompt is computed once, and sorted by their longest response, so that little
-    padding is computed; a group too large by itself is cut after sorting by length. A single row is never cut: one
-    that is larger than `max_tokens` is a micro-batch of its own.
+    padding is computed; a group too large by itself is cut after sorting by length, unless `whole_groups` are asked
+    for. A single row is never cut: one that is larger than `max_tokens` is a micro-batch of its own.
     """
     groups: dict[int, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
-    pieces = [piece for group in groups.values() for piece in _cut(group, max_tokens, share_prompt)]
+    most = sys.maxsize if whole_groups else max_tokens
+    pieces = [piece for group in groups.values() for piece in _cut(group, most, share_prompt)]
     pieces.sort(key=lambda piece: (len(piece[-1].response_ids), len(piece[0].prompt_ids)), reverse=True)
     batches: list[list[Row]] = []
     for piece in pieces:

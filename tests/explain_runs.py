@@ -13,14 +13,14 @@ from reasonrl.explain import explain
 from reasonrl.tasks import Mixture, Task
 
 KINDS: dict[str, Any] = {kind.model_fields["name"].default: kind for kind in get_args(Algorithm)}
-LEARNING = [name for name in KINDS if name != "sft"]
+SUPERVISED: dict[str, dict[str, Any]] = {"sft": {"batch_size": 4}, "dpo": {"batch_size": 4, "pairs": ["a.parquet"]}}
+LEARNING = [name for name in KINDS if name not in (*SUPERVISED, "online_dpo")]  # with advantages
 PAPER, NO_EFFECT = "not as in the paper", "no effect"
 
 
 def run_of(name: str, settings: Mapping[str, Any] | None = None, **others: Any) -> RunConfig:
     """A small run of an algorithm, with settings of it by dotted key, and others of the run."""
-    size = {"steps": 3, "batch_size": 4} if name == "sft" else {"steps": 3, "problems_per_step": 4}
-    algorithm: dict[str, Any] = {"name": name} | size
+    algorithm: dict[str, Any] = {"name": name, "steps": 3} | SUPERVISED.get(name, {"problems_per_step": 4})
     if "minibatches" in KINDS[name].model_fields:
         algorithm["minibatches"] = 2
     for key, value in (settings or {}).items():

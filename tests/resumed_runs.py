@@ -56,6 +56,8 @@ ALGORITHMS: dict[str, list[str]] = {
         "algorithm.kl.place=reward",
     ],
     "ppo, shared critic": ["algorithm={name: ppo, critic: {shared: true}}", "algorithm.optimizer.schedule=linear"],
+    "dpo": [f"algorithm={{name: dpo, steps: {STEPS}, batch_size: 3, pairs: [PAIRS]}}"],
+    "online_dpo": ["algorithm={name: online_dpo, epochs: 2}"],
     "trpo": ["algorithm={name: trpo, cg_iterations: 2, backtracks: 2}", "model.attention=eager"],
     "sft": [f"algorithm={{name: sft, steps: {STEPS}, batch_size: 3}}", "algorithm.optimizer.schedule=cosine"],
 }
@@ -80,6 +82,8 @@ def task(folder: Path, name: str = "task", *, rows: int = ROWS) -> Path:
     for split, first in (("train", 0), ("eval", 50)):
         lines = [json.dumps({"q": f"{i}+{i % 3}=", "a": str(i + i % 3)}) for i in range(first, first + rows)]
         (folder / f"{name}-{split}.jsonl").write_text("\n".join(lines) + "\n")
+    pairs = [json.dumps({"prompt": f"{i}+1=", "chosen": str(i + 1), "rejected": "7,"}) for i in range(5)]
+    (folder / "pairs.jsonl").write_text("\n".join(pairs) + "\n")
     made = {
         "name": "sums",
         "dataset": {"data_files": {split: str(folder / f"{name}-{split}.jsonl") for split in ("train", "eval")}},
@@ -96,10 +100,10 @@ def config_of(folder: Path, algorithm: str, runs: str, *overrides: str, warm: bo
     there = folder / "task.yaml"
     data = there if there.exists() else task(folder)
     start = "warm_start={steps: 3, batch_size: 4, optimizer: {learning_rate: 0.01}}" if warm else "warm_start=null"
-    sizes = [] if algorithm == "sft" else SIZES
+    sizes = [] if algorithm in ("sft", "dpo") else SIZES
     if algorithm.startswith("ppo"):
         sizes = [*sizes[:2], "algorithm.group_size=1"]
-    own = ALGORITHMS[algorithm]
+    own = [one.replace("PAIRS", str(folder / "pairs.jsonl")) for one in ALGORITHMS[algorithm]]
     whole = [one for one in own if one.startswith("algorithm={")]
     rest = [one for one in own if one not in whole]
     return config.load(

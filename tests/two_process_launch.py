@@ -17,7 +17,7 @@ def launch_two(script: str, folder: Path, exit_codes: list[int]) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
     environment = os.environ | world | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     command = [sys.executable, str(ROOT / "tests" / script), str(folder)]
     processes = [

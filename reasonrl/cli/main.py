@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from reasonrl.cli.build import build
 from reasonrl.cli.compare import compare
 from reasonrl.cli.config import config
 from reasonrl.cli.evaluate import evaluate
@@ -30,6 +31,7 @@ app.command()(explain)
 app.command("eval")(evaluate)
 app.command()(verify)
 app.command()(compare)
+app.add_typer(build, name="build")
 app.add_typer(config, name="config")
 app.add_typer(tasks, name="tasks")
 app.add_typer(verifiers, name="verifiers")

@@ -15,8 +15,9 @@ from reasonrl.config.critic_free import (
 )
 from reasonrl.config.model import LoRAConfig, ModelConfig, TinyModelConfig
 from reasonrl.config.optimizer import OptimizerConfig, SFTConfig
-from reasonrl.config.policy import ImportanceConfig, KLConfig, PolicyConfig, UpdatesConfig
+from reasonrl.config.policy import ImportanceConfig, KLConfig, PolicyConfig, RolloutConfig, UpdatesConfig
 from reasonrl.config.ppo import CriticConfig, PenaltyConfig, PPOConfig
+from reasonrl.config.preference import DPOConfig, OnlineDPOConfig, PreferenceConfig
 from reasonrl.config.run import (
     CheckpointConfig,
     EngineConfig,
@@ -37,6 +38,7 @@ __all__ = [
     "CriticConfig",
     "CriticFreeConfig",
     "DAPOConfig",
+    "DPOConfig",
     "DrGRPOConfig",
     "EngineConfig",
     "EvaluationConfig",
@@ -46,14 +48,17 @@ __all__ = [
     "KLConfig",
     "LoRAConfig",
     "ModelConfig",
+    "OnlineDPOConfig",
     "OptimizerConfig",
     "PPOConfig",
     "PenaltyConfig",
     "PolicyConfig",
+    "PreferenceConfig",
     "ProcessConfig",
     "RLOOConfig",
     "ReinforcePPBaselineConfig",
     "ReinforcePPConfig",
+    "RolloutConfig",
     "RunConfig",
     "SFTConfig",
     "TRPOConfig",

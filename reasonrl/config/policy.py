@@ -60,37 +60,45 @@ class ImportanceConfig(Record):
         return self.mode == "truncated" or (self.mode == "auto" and not sampler_is_policy)
 
 
-class PolicyConfig(Record):
-    """What every algorithm that samples and verifies has in common.
+class RolloutConfig(Record):
+    """What every algorithm that samples and verifies as it goes has in common.
 
     Attributes:
         name: which one.
         steps: sampling steps; each samples, verifies and updates.
         problems_per_step, group_size: P and G; a step samples P·G responses over all processes.
-        kl: the pull toward the reference model.
-        importance: truncated importance sampling, for a sampler that is not the trained model.
         mask_truncated: leave responses cut at the token limit out of the loss.
         overlong_buffer: add DAPO's soft punishment (arXiv 2503.14476, eq. 13) to the reward: 0 up to the last share of
             the token limit that this names, then falling to −1 at the limit.
         micro_batch_tokens: most tokens, padding included, in one forward pass.
-        entropy: also measure the policy's entropy.
     """
 
     name: str
     steps: int = Field(ge=1)
     problems_per_step: int = Field(ge=1)
     group_size: int = Field(8, ge=1)
-    kl: KLConfig = KLConfig()
-    importance: ImportanceConfig = ImportanceConfig()
     mask_truncated: bool = False
     overlong_buffer: float | None = Field(None, gt=0, le=1)
     micro_batch_tokens: int = Field(16384, ge=1)
-    entropy: bool = True
 
     @property
     def responses_per_step(self) -> int:
         """P·G, those sampled in place of others aside."""
         return self.problems_per_step * self.group_size
+
+
+class PolicyConfig(RolloutConfig):
+    """What every algorithm that gives responses an advantage has in common.
+
+    Attributes:
+        kl: the pull toward the reference model.
+        importance: truncated importance sampling, for a sampler that is not the trained model.
+        entropy: also measure the policy's entropy.
+    """
+
+    kl: KLConfig = KLConfig()
+    importance: ImportanceConfig = ImportanceConfig()
+    entropy: bool = True
 
     @model_validator(mode="after")
     def _adapts_slowly(self) -> Self:

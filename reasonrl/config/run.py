@@ -20,6 +20,7 @@ from reasonrl.config.critic_free import (
 from reasonrl.config.model import ModelConfig
 from reasonrl.config.optimizer import SFTConfig
 from reasonrl.config.ppo import PPOConfig
+from reasonrl.config.preference import DPOConfig, OnlineDPOConfig
 from reasonrl.config.trpo import TRPOConfig
 from reasonrl.tasks import SamplingConfig
 from reasonrl.yamlfile import Name, Record
@@ -35,6 +36,8 @@ Algorithm = (
     | CISPOConfig
     | PPOConfig
     | TRPOConfig
+    | DPOConfig
+    | OnlineDPOConfig
     | SFTConfig
 )
 _Text = Annotated[str, Field(json_schema_extra={"type": "string"})]  # for the JSON schema: no number, as elsewhere

@@ -1,9 +1,9 @@
 """Evaluate a model on a task from their names alone, as `reasonrl eval` does."""
 
 import itertools
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -12,14 +12,16 @@ from reasonrl import store, tasks
 from reasonrl.config import EngineConfig, ModelConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
-from reasonrl.evaluation.evaluate import evaluate
+from reasonrl.evaluation.evaluate import Prompted, evaluate
 from reasonrl.evaluation.prepare import to_sampling, with_prompts
 from reasonrl.evaluation.report import Report, report, save
 from reasonrl.generators import Split
 from reasonrl.models.load import Vocabulary, load_policy, load_vocabulary
-from reasonrl.rollout.engine import Engine
+from reasonrl.rollout.engine import Engine, Sampling
 from reasonrl.scoring import Scorer
 from reasonrl.scoring.resolve import audit, check_problems, resolve
+from reasonrl.tasks import Mixture, Task
+from reasonrl.tasks.leftout import LeftOut
 
 
 def model_engine(config: EngineConfig, model: str, vocabulary: Vocabulary, parameters: int, longest: int) -> Engine:
@@ -38,6 +40,74 @@ def model_engine(config: EngineConfig, model: str, vocabulary: Vocabulary, param
     policy = load_policy(settings, seed=0)
     policy.model.to("cuda" if torch.cuda.is_available() else "cpu")
     return huggingface_engine(policy, config.max_batch)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A model ready to be sampled on a task, and its responses to be judged.
+
+    Attributes:
+        task: the task.
+        prompted: the problems.
+        engine, scorer, sampling: how responses are sampled and verified.
+        left_out: rows of faulty problems.
+    """
+
+    task: Task | Mixture
+    prompted: list[Prompted]
+    engine: Engine
+    scorer: Scorer
+    sampling: Sampling
+    left_out: tuple[LeftOut, ...]
+
+
+@contextmanager
+def ready(
+    task_name: str,
+    model: str,
+    *,
+    split: Split,
+    rows: int | None = None,
+    data: Mapping[Split, str] | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    engine: EngineConfig | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Iterator[Ready]:
+    """Load task, verifiers and model, and check them; closes what it opened.
+
+    Args:
+        task_name: a task by name or path.
+        model: a folder or hub id.
+        split, rows: of which problems, and how many; all if None.
+        data: files in place of the task's data, by split (few-shot examples may come from another one).
+        temperature, max_tokens: in place of the task's own.
+        engine: what samples; by default as `auto` chooses.
+        tell: called with a line for each task that leaves rows out.
+
+    Raises:
+        ReasonRLError: a fault in task, data or model.
+    """
+    task = tasks.load(task_name, data)
+    sampling = to_sampling(task.sampling)
+    if temperature is not None:
+        sampling = replace(sampling, temperature=temperature)
+    if max_tokens is not None:
+        sampling = replace(sampling, max_tokens=max_tokens)
+    verifiers, problems = resolve(task), task.problems(split, rows)
+    left_out = task.left_out(split)
+    for one in left_out:
+        tell(one.line())
+    check_problems(verifiers, problems)
+    with ExitStack() as stack:
+        scorer = stack.enter_context(Scorer(verifiers))
+        audit(scorer, problems, task.path)
+        vocabulary, parameters = load_vocabulary(model)
+        prompted = with_prompts(problems, vocabulary, sampling.max_tokens)
+        longest = max(len(one.prompt_ids) for one in prompted) + sampling.max_tokens
+        sampler = model_engine(engine or EngineConfig(), model, vocabulary, parameters, longest)
+        stack.callback(sampler.close)
+        yield Ready(task, prompted, sampler, scorer, sampling, left_out)
 
 
 def evaluate_model(
@@ -76,37 +146,30 @@ def evaluate_model(
     """
     if not all(1 <= one <= samples for one in k):
         raise ReasonRLError(f"pass@k needs 1 <= k <= n; k is {', '.join(map(str, k))} and n is {samples}")
-    task = tasks.load(task_name, data)
-    sampling = to_sampling(task.sampling)
-    if temperature is not None:
-        sampling = replace(sampling, temperature=temperature)
-    if max_tokens is not None:
-        sampling = replace(sampling, max_tokens=max_tokens)
-    verifiers, problems = resolve(task), task.problems("eval", rows)
-    left_out = task.left_out("eval")
-    for one in left_out:
-        tell(one.line())
-    check_problems(verifiers, problems)
-    with ExitStack() as stack:
-        scorer = stack.enter_context(Scorer(verifiers))
-        audit(scorer, problems, task.path)
-        vocabulary, parameters = load_vocabulary(model)
-        prompted = with_prompts(problems, vocabulary, sampling.max_tokens)
-        longest = max(len(one.prompt_ids) for one in prompted) + sampling.max_tokens
-        sampler = model_engine(engine or EngineConfig(), model, vocabulary, parameters, longest)
-        stack.callback(sampler.close)
-        folder = store.new_folder(runs, f"eval-{task.name}")  # if it cannot be made, better now than later
-        arrived, expected = itertools.count(1), len(prompted) * (1 + samples)
+    with ready(
+        task_name,
+        model,
+        split="eval",
+        rows=rows,
+        data=data,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        engine=engine,
+        tell=tell,
+    ) as given:
+        folder = store.new_folder(runs, f"eval-{given.task.name}")  # if it cannot be made, better now than later
+        arrived, expected = itertools.count(1), len(given.prompted) * (1 + samples)
         found = evaluate(
-            prompted,
-            sampler,
-            scorer,
-            sampling,
+            given.prompted,
+            given.engine,
+            given.scorer,
+            given.sampling,
             samples=samples,
             seed=seed,
             on_response=lambda: progress(next(arrived), expected),
         )
-    counted = report(found, task=task.name, model=model, seed=seed, k=k, left_out=sum(one.rows for one in left_out))
+    left_out = sum(one.rows for one in given.left_out)
+    counted = report(found, task=given.task.name, model=model, seed=seed, k=k, left_out=left_out)
     save(counted, folder / "report.json")
     store.write(folder / "rollouts.parquet", found.records(step=0))
     return counted, folder

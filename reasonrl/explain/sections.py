@@ -1,7 +1,7 @@
 """The sections of an explanation, in order."""
 
-from reasonrl.config import PPOConfig, RunConfig, SFTConfig, TRPOConfig, UpdatesConfig
-from reasonrl.explain import loss, rewards, updates
+from reasonrl.config import DPOConfig, OnlineDPOConfig, PPOConfig, RunConfig, SFTConfig, TRPOConfig, UpdatesConfig
+from reasonrl.explain import loss, preferences, rewards, updates
 from reasonrl.explain.facts import Facts, sampling_of
 from reasonrl.explain.papers import PAPERS, deviations
 from reasonrl.explain.text import Section
@@ -23,6 +23,10 @@ def explain(run: RunConfig, task: Task | Mixture, *, sampler_is_policy: bool | N
         found.append(("warm start", updates.supervised(run.warm_start, run.model)))
     if isinstance(run.algorithm, SFTConfig):
         found.append(("sft", updates.supervised(run.algorithm, run.model)))
+    elif isinstance(run.algorithm, DPOConfig):
+        found += preferences.offline(run, run.algorithm)
+    elif isinstance(run.algorithm, OnlineDPOConfig):
+        found += preferences.online(run, run.algorithm, task, sampling_of(task, run))
     else:
         if run.engine.name != "auto":
             sampler_is_policy = run.engine.name == "huggingface"

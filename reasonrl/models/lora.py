@@ -5,7 +5,8 @@ where adapters are made: a run without them does not wait for it. There is no dr
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,19 @@ def adapted_layers(model: nn.Module) -> dict[str, Any]:
     from peft.tuners.lora import LoraLayer
 
     return {name: module for name, module in model.named_modules() if isinstance(module, LoraLayer)}
+
+
+@contextmanager
+def adapters_off(model: nn.Module) -> Iterator[None]:
+    """Meanwhile the model computes as it did before it had adapters."""
+    layers = adapted_layers(model).values()
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
 
 
 def without_adapters(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Prompted
 from reasonrl.rollout.engine import Sampling
 from reasonrl.scoring import WeightedVerifier
+from reasonrl.trainers.preferences import TokenPair
 from reasonrl.types import Problem
 
 # What may change between the two halves of a run: how long it goes on, and what decides how fast or where, not what.
@@ -47,6 +48,11 @@ def of_prompted(prompted: Iterable[Prompted]) -> str:
 def of_demonstrations(rows: Iterable[Row]) -> str:
     """A digest of token ids to imitate."""
     return _digest((row.prompt_ids, row.response_ids) for row in rows)
+
+
+def of_pairs(pairs: Iterable[TokenPair]) -> str:
+    """A digest of the token ids of pairs."""
+    return _digest((pair.prompt_ids, pair.chosen_ids, pair.rejected_ids) for pair in pairs)
 
 
 def of_verifiers(verifiers: Sequence[WeightedVerifier], sampling: Sampling) -> dict[str, str]:

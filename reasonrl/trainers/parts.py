@@ -17,13 +17,14 @@ from reasonrl import store, tasks
 from reasonrl.checkpoint.folder import Place, places, prune
 from reasonrl.checkpoint.lock import locked
 from reasonrl.checkpoint.rollback import roll_back
-from reasonrl.config import AdvantageConfig, PolicyConfig, RunConfig, SFTConfig, TRPOConfig
+from reasonrl.config import AdvantageConfig, DPOConfig, PolicyConfig, RolloutConfig, RunConfig, TRPOConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
 from reasonrl.evaluation.evaluate import Prompted
 from reasonrl.evaluation.prepare import to_sampling, with_prompt, with_prompts
 from reasonrl.evaluation.sync import WeightSync
 from reasonrl.models.load import Policy, count_parameters, load_policy
+from reasonrl.pairs.read import Preferences, read_preferences
 from reasonrl.rollout.engine import Engine, Sampling
 from reasonrl.scoring import Scorer, WeightedVerifier
 from reasonrl.scoring.resolve import audit, check_problems, resolve
@@ -32,7 +33,9 @@ from reasonrl.tracking import Tracker
 from reasonrl.trainers import trpo
 from reasonrl.trainers.checkpoints import Checkpoints, newest, phases
 from reasonrl.trainers.data import listed_problems, tell_left_out, training_sources
+from reasonrl.trainers.dpo import drawn, tokenised
 from reasonrl.trainers.fingerprints import check_config, check_fingerprints, of_model, of_problems, of_verifiers
+from reasonrl.trainers.preferences import TokenPair
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.stop import Stop
 from reasonrl.trainers.watch import Watch
@@ -43,7 +46,8 @@ class Parts:
     """What a run is made of, once everything is loaded.
 
     Attributes:
-        problems: the training problems of each step; None where the algorithm is supervised.
+        problems: the training problems of each step; None where the algorithm does not sample.
+        pairs: what preferences are learnt from; None where these are not read from files.
         held_out: the problems of the evaluations, all of them on every process.
     """
 
@@ -51,6 +55,7 @@ class Parts:
     folder: Path
     task: Task | Mixture
     problems: ProblemStream | None
+    pairs: list[TokenPair] | None
     held_out: list[Prompted]
     policy: Policy
     accelerator: Accelerator
@@ -75,7 +80,8 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
     """
     task, verifiers, sampling = resolve_task(config)
     held_out = task.problems("eval", config.evaluation.rows)
-    listed = {} if isinstance(config.algorithm, SFTConfig) else listed_problems(task)
+    listed = listed_problems(task) if isinstance(config.algorithm, RolloutConfig) else {}
+    preferences = read_preferences(config.algorithm.pairs) if isinstance(config.algorithm, DPOConfig) else None
     check_problems(verifiers, itertools.chain(held_out, *listed.values()))
     accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
     console = console if accelerator.is_main_process else Console(quiet=True)  # what is told, is told once
@@ -108,9 +114,10 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
     if config.model.lora is not None:
         trained, total = count_parameters(policy.model, trained=True), count_parameters(policy.model)
         console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)
+    pairs = None if preferences is None else pairs_to_train_on(config, preferences, policy, console)
     problems = None
     rank, world = accelerator.process_index, accelerator.num_processes
-    if isinstance(config.algorithm, PolicyConfig):
+    if isinstance(config.algorithm, RolloutConfig):
         make = partial(
             with_prompt, vocabulary=policy, max_tokens=sampling.max_tokens, longest=config.task.max_prompt_tokens
         )
@@ -149,7 +156,8 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
     stack.callback(tracker.close)
     checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed)
     return Parts(
-        config, folder, task, problems, prompted, policy, accelerator, engine, sync, sampling, scorer, tracker,
+        config, folder, task, problems, pairs, prompted, policy, accelerator, engine, sync, sampling, scorer,
+        tracker,
         checkpoints, stop, watch,
     )  # fmt: skip
 
@@ -180,6 +188,15 @@ def take_back(folder: Path, config: RunConfig, place: Place | None) -> None:
     there = places(folder / "checkpoints", order)
     prune(folder / "checkpoints", order, [] if place is None else there[: there.index(place) + 1])
     run_config.save(config, folder / "config.yaml")
+
+
+def pairs_to_train_on(config: RunConfig, preferences: Preferences, policy: Policy, console: Console) -> list[TokenPair]:
+    """The pairs that the run's steps draw, as token ids; it is said how many cannot be used."""
+    assert isinstance(config.algorithm, DPOConfig)
+    pairs = tokenised(preferences, policy, config.task.max_prompt_tokens)
+    if preferences.skipped:
+        console.print(preferences.line(), highlight=False, markup=False, soft_wrap=True)
+    return [pairs[at] for at in drawn(config.algorithm, len(pairs), config.seed)]
 
 
 def make_engine(
@@ -230,14 +247,14 @@ def resolve_task(config: RunConfig) -> tuple[Task | Mixture, tuple[WeightedVerif
     """
     task = tasks.load(config.task.name, config.task.data_files)
     sampling = to_sampling(task.sampling, config.sampling)
-    if isinstance(config.algorithm, PolicyConfig):
-        if sampling.temperature == 0:
-            raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")
-        if sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0:
-            raise ReasonRLError(
-                "training samples from the whole distribution, since log-probabilities of a truncated one do not "
-                "match the trained policy's; set sampling.top_p to 1, and sampling.top_k and sampling.min_p to 0"
-            )
+    if isinstance(config.algorithm, RolloutConfig) and sampling.temperature == 0:
+        raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")
+    truncated = sampling.top_p < 1 or sampling.top_k > 0 or sampling.min_p > 0
+    if isinstance(config.algorithm, PolicyConfig) and truncated:
+        raise ReasonRLError(
+            "training samples from the whole distribution, since log-probabilities of a truncated one do not "
+            "match the trained policy's; set sampling.top_p to 1, and sampling.top_k and sampling.min_p to 0"
+        )
     verifiers = resolve(task)
     if isinstance(config.algorithm, PolicyConfig) and config.algorithm.supervision is not None:
         check_steps(verifiers)

@@ -12,7 +12,16 @@ from torch.nn import Parameter
 from transformers.utils import logging as transformers_logging
 
 from reasonrl import files, store
-from reasonrl.config import CriticFreeConfig, OptimizerConfig, PPOConfig, RunConfig, SFTConfig, TRPOConfig
+from reasonrl.config import (
+    CriticFreeConfig,
+    DPOConfig,
+    OnlineDPOConfig,
+    OptimizerConfig,
+    PPOConfig,
+    RunConfig,
+    SFTConfig,
+    TRPOConfig,
+)
 from reasonrl.errors import Interrupted, ReasonRLError
 from reasonrl.evaluation import report as reports
 from reasonrl.evaluation.evaluate import Judged, evaluate
@@ -28,6 +37,7 @@ from reasonrl.trainers.grpo import train_grpo
 from reasonrl.trainers.parts import Parts, load_parts
 from reasonrl.trainers.policy import Config, PolicyRun
 from reasonrl.trainers.ppo import PPO, train_ppo
+from reasonrl.trainers.preference_runs import run_dpo, run_online_dpo
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.session import Session, gather
 from reasonrl.trainers.sft import train_sft
@@ -86,6 +96,8 @@ def run_phases(parts: Parts) -> tuple[Report, Report]:
     algorithm = config.algorithm
     if isinstance(algorithm, SFTConfig):
         run_sft(parts, algorithm, "sft")
+    elif isinstance(algorithm, DPOConfig):
+        run_dpo(parts, algorithm, partial(end_step, parts))
     else:
         assert parts.problems is not None
         run_algorithm(parts, algorithm, parts.problems)
@@ -126,8 +138,13 @@ def run_sft(parts: Parts, config: SFTConfig, phase: str) -> None:
         )
 
 
-def run_algorithm(parts: Parts, config: CriticFreeConfig | PPOConfig | TRPOConfig, problems: ProblemStream) -> None:
+def run_algorithm(
+    parts: Parts, config: CriticFreeConfig | PPOConfig | TRPOConfig | OnlineDPOConfig, problems: ProblemStream
+) -> None:
     """Reinforcement learning on the task's training problems."""
+    if isinstance(config, OnlineDPOConfig):
+        run_online_dpo(parts, config, problems, partial(end_step, parts))
+        return
     with parts.tracker.phase(config.name, config.steps):
         if isinstance(config, PPOConfig):
             ppo = ppo_run(parts, config, problems)

@@ -8,7 +8,7 @@ import torch
 
 from reasonrl.algorithms.shaping import overlong_penalty
 from reasonrl.batch import Row
-from reasonrl.config import PolicyConfig, ProcessConfig
+from reasonrl.config import ProcessConfig, RolloutConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Judged
 from reasonrl.scoring import WeightedVerifier
@@ -55,7 +55,7 @@ class Sample:
 
 
 def make_sample(
-    one: Judged, group: int, config: PolicyConfig, max_tokens: int, process: ProcessConfig | None, decode: Decode
+    one: Judged, group: int, config: RolloutConfig, max_tokens: int, process: ProcessConfig | None, decode: Decode
 ) -> Sample:
     """A response with what it earned.
 

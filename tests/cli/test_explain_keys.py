@@ -24,6 +24,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "kl.horizon": {"kl.coefficient": 0.05, "kl.target": 0.1},
     "advantage": {"group_size": 4},
     "refills": {"group_size": 4},
+    "overlong_buffer": {"margin": 0.2},  # pairs of right and wrong use no rewards
     "process": {"advantage": "group_relative", "group_size": 4, "overlong_buffer": None},
     "process.": {
         "advantage": "group_relative",
@@ -51,6 +52,8 @@ VALUES: dict[str, Any] = {
     "problems_per_step": 6,
     "minibatches": 4,
     "dual_clip": 3.5,
+    "pairs": ["b.parquet"],
+    "label_smoothing": 0.1,
 }
 
 

@@ -1,6 +1,8 @@
 """Outputs and values compared: white space, floats, NaN, containers; by hand and as properties."""
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -123,6 +125,9 @@ def test_outputs_by_their_words(expected: str, got: str, same: bool) -> None:
         ({0.3: "x"}, {0.1 + 0.2: "x"}, True),
         ({(1, 0.3)}, {(1, 0.1 + 0.2)}, True),
         (b"a", b"a", True),
+        (b"a", bytearray(b"a"), True),
+        (3, Decimal(3), True),
+        (0.5, Fraction(1, 2), True),
     ],
 )
 def test_values(expected: Any, got: Any, same: bool) -> None:

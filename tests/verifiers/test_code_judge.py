@@ -139,7 +139,7 @@ def test_white_space_between_words_may_be_left_out_of_account() -> None:
 
 
 def test_weak_passes_are_counted_or_refused() -> None:
-    tests = [ScriptTest("assert f() > 1", ("f",)), CallTest("f", (), 2)]
+    tests: list[Test] = [ScriptTest("assert f() > 1", ("f",)), CallTest("f", (), 2)]
     answers = (Call("pass", weak=True), Call("pass", 2))
     verdict = judge(Replay(*answers), PROGRAM, tests, Limits(), weak=True)
     assert (verdict.reward, verdict.evidence["weak"]) == (1, 1)

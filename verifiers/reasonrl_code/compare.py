@@ -7,8 +7,9 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from fractions import Fraction
 from itertools import zip_longest
-from numbers import Number
 from typing import Any, Literal
 
 Spaces = Literal["trailing", "any"]
@@ -81,7 +82,7 @@ def _same(expected: Any, got: Any) -> bool:
         case complex() if isinstance(got, complex):
             return _same(expected.real, got.real) and _same(expected.imag, got.imag)
         case bool() | int() | float() | complex():
-            return isinstance(got, Number) and bool(expected == got)
+            return isinstance(got, bool | int | float | complex | Decimal | Fraction) and bool(expected == got)
         case list() | tuple():
             kinds = (list, tuple) if isinstance(expected, list) else tuple
             return isinstance(got, kinds) and _same_elements(expected, got)

@@ -32,9 +32,6 @@ class Sandbox(Protocol):
     def script(self, program: Program, code: str, names: Sequence[str], setup: str, limits: Limits) -> Call:
         """Run test code that calls functions of the program."""
 
-    def close(self) -> None:
-        """Kill what is left."""
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -8,11 +8,12 @@ from reasonrl import Diagnosis, Problem, Response, Verdict, Verifier, VerifierOp
 from reasonrl_code.adapters import ADAPTERS
 from reasonrl_code.cheats import CHEATS, cheat
 from reasonrl_code.compare import Spaces
-from reasonrl_code.judge import Reward, Sandbox, judge
+from reasonrl_code.judge import Reward, judge
 from reasonrl_code.near_miss import near_miss
 from reasonrl_code.program import after, continued, is_program, program_in
 from reasonrl_code.records import Limits, Program
 from reasonrl_code.sandbox import diagnose, open_sandbox
+from reasonrl_code.sandbox.box import Sandbox
 from reasonrl_code.sandbox.languages import LANGUAGES
 from reasonrl_code.sandbox.tiers import TIERS, TierName
 from reasonrl_code.suite import Suite, Unreadable
