@@ -59,7 +59,7 @@ ALGORITHMS: dict[str, list[str]] = {
     "trpo": ["algorithm={name: trpo, cg_iterations: 2, backtracks: 2}", "model.attention=eager"],
     "sft": [f"algorithm={{name: sft, steps: {STEPS}, batch_size: 3}}", "algorithm.optimizer.schedule=cosine"],
     "dpo": [f"algorithm={{name: dpo, steps: {STEPS}, batch_size: 3, pairs: PAIRS}}"],
-    "online dpo": ["algorithm={name: online_dpo, margin: 0.0, minibatches: 2}"],
+    "online dpo": ["algorithm={name: online_dpo, margin: 0.0, epochs: 2, minibatches: 2}"],
 }
 SIZES = ["algorithm.problems_per_step=4", f"algorithm.steps={STEPS}", "algorithm.group_size=2"]
 SMALL = [

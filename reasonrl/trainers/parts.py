@@ -89,8 +89,15 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
     set_seed(config.seed)
     tell_left_out(task, "train", console)
     tell_left_out(task, "eval", console)
+    stop = Stop(console)
+    watch = Watch(config.stall_minutes, stop)
     scorer = stack.enter_context(
-        Scorer(verifiers, workers=config.verification.workers, deadline=config.verification.deadline)
+        Scorer(
+            verifiers,
+            workers=config.verification.workers,
+            deadline=config.verification.deadline,
+            on_verdict=watch.beat,
+        )
     )
     policy = load_policy(config.model, config.seed)
     policy.model.to(accelerator.device).eval()
@@ -147,11 +154,10 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
             take_back(folder, config, resumed)
     tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
     stack.callback(tracker.close)
-    stop = Stop(console)
-    watch = Watch(config.stall_minutes, folder / f"stacks-{rank}.txt", stop)
     checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed)
     return Parts(
-        config, folder, task, problems, pairs, prompted, policy, accelerator, engine, sync, sampling, scorer, tracker,
+        config, folder, task, problems, pairs, prompted, policy, accelerator, engine, sync, sampling, scorer,
+        tracker,
         checkpoints, stop, watch,
     )  # fmt: skip
 

@@ -65,7 +65,8 @@ def train(config: RunConfig, console: Console, resume: Path | None = None) -> Pa
     transformers_logging.disable_progress_bar()  # its bars would break up ours
     with ExitStack() as stack:
         parts = load_parts(config, console, stack, resume)
-        with parts.stop, parts.watch.watching():
+        rank = parts.accelerator.process_index
+        with parts.stop, parts.watch.watching(parts.folder / f"stacks-{rank}.txt"):
             before, after = run_to_its_end(parts)
         if parts.accelerator.is_main_process:
             show_result(parts, before, after, time.monotonic() - started)

@@ -27,14 +27,13 @@ class Watch:
 
     Args:
         minutes: so long nothing may progress; None for ever.
-        path: the file for the stacks of all threads; it is there only if there was cause for it.
         stop: what ends the main thread's wait.
         grace: seconds.
     """
 
-    def __init__(self, minutes: float | None, path: Path, stop: Stop, grace: float = _GRACE) -> None:
+    def __init__(self, minutes: float | None, stop: Stop, grace: float = _GRACE) -> None:
         self._limit = None if minutes is None else 60 * minutes
-        self._path, self._stop, self._grace = path, stop, grace
+        self._stop, self._grace = stop, grace
         self._file: TextIO | None = None
         self._last = self._armed = time.monotonic()
         self._over = threading.Event()
@@ -46,8 +45,11 @@ class Watch:
             self._arm(self._limit)
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self, path: Path) -> Iterator[None]:
         """Watch while the block runs.
+
+        Args:
+            path: the file for the stacks of all threads; it is left only if there was cause for it.
 
         Raises:
             ReasonRLError: nothing has progressed for too long; the stacks are in the file.
@@ -55,8 +57,8 @@ class Watch:
         if self._limit is None or not self._stop.catches:
             yield
             return
-        thread = threading.Thread(target=self._run, args=(self._limit,), name="watch", daemon=True)
-        with self._path.open("w", encoding="utf-8") as self._file:
+        thread = threading.Thread(target=self._run, args=(self._limit, path), name="watch", daemon=True)
+        with path.open("w", encoding="utf-8") as self._file:
             self._arm(self._limit)
             self.beat()
             thread.start()
@@ -69,8 +71,8 @@ class Watch:
                 thread.join()
                 faulthandler.cancel_dump_traceback_later()
                 self._file = None
-        if not self._path.stat().st_size:
-            self._path.unlink()
+        if not path.stat().st_size:
+            path.unlink()
 
     def _arm(self, limit: float) -> None:
         """The last resort: a thread that is none of Python's, and waits for nobody."""
@@ -78,7 +80,7 @@ class Watch:
             self._armed = time.monotonic()
             faulthandler.dump_traceback_later(limit * 1.25 + 2 * self._grace, exit=True, file=self._file)
 
-    def _run(self, limit: float) -> None:
+    def _run(self, limit: float, path: Path) -> None:
         while (left := self._last + limit - time.monotonic()) > 0:
             if self._over.wait(left):
                 return
@@ -86,7 +88,7 @@ class Watch:
         faulthandler.dump_traceback(self._file)
         fault = ReasonRLError(
             f"nothing has progressed for {limit / 60:g} minutes (stall_minutes): where every thread stood is in "
-            f"{self._path}. If a step may take so long, raise stall_minutes; else look for what it waited for"
+            f"{path}. If a step may take so long, raise stall_minutes; else look for what it waited for"
         )
         self._stop.give_up(fault)
         if not self._over.wait(self._grace):
