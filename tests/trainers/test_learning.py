@@ -1,4 +1,4 @@
-"""GRPO, with outcome and process supervision, and PPO learn arithmetic, from one supervised start.
+"""GRPO, with outcome and process supervision, PPO and online DPO learn arithmetic, from one supervised start.
 
 The long version, all algorithms with several seeds, is benchmarks/learning.py. TRPO, whose steps cost thirty of theirs,
 learns something easier in test_trpo_run.py.
@@ -31,9 +31,9 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("algorithm", ["grpo", "grpo_process", "ppo"])
-def test_it_learns_arithmetic(start: Path, tmp_path: Path, algorithm: str) -> None:
-    path = str(ROOT / "configs" / "learning" / f"{algorithm}.yaml")
+@pytest.mark.parametrize("name", ["learning/grpo", "learning/grpo_process", "learning/ppo", "debug/online_dpo"])
+def test_it_learns_arithmetic(start: Path, tmp_path: Path, name: str) -> None:
+    path = str(ROOT / "configs" / f"{name}.yaml")
     given = ["warm_start=null", "model.tiny=null", f"model.path={start}", f"algorithm.steps={STEPS}"]
     folder = train(path, tmp_path, *given)
     before, after = (pass_at_1(folder, name) for name in ("before", "after"))
