@@ -52,7 +52,6 @@ VALUES: dict[str, Any] = {
     "problems_per_step": 6,
     "minibatches": 4,
     "dual_clip": 3.5,
-    "pairs": ["b.parquet"],
     "label_smoothing": 0.1,
 }
 
@@ -69,7 +68,7 @@ def other(value: Any, annotation: Any) -> Any:
     if choices:
         return next(choice for choice in choices if choice != value)
     if isinstance(value, tuple):
-        return tuple(one / 2 for one in value)
+        return tuple("other" if isinstance(one, str) else one / 2 for one in value)
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
