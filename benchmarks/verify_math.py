@@ -1,4 +1,4 @@
-"""The verifier `math` beside math-verify on labelled rows: agreement, false positives and negatives, hangs, speed.
+"""The verifier `math` beside `math_verify` on labelled rows: agreement, false positives and negatives, hangs, speed.
 
 Each checks in a child process of its own, killed and counted as a hang when it passes the deadline.
 Rows: JSON Lines (also .gz) with `response` or `completion`, `gold`, `equal` or `correct`; groups by `kind` or `source`.
@@ -20,50 +20,40 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from reasonrl import Problem, Response
-from reasonrl_math import Math
+from reasonrl import Problem, Response, Verifier
+from reasonrl_math import Math, MathVerify
 from reasonrl_math.verifier import MathOptions
 
 Row = dict[str, Any]
 
 
-def judge_with_math(answer: str) -> Callable[[str, str], bool]:
-    """The verifier of this repository."""
-    verifier = Math(MathOptions.model_validate({"answer": answer}))
+def judge_with(verifier: Verifier) -> Callable[[str, str], bool | None]:
+    """Whether a verifier finds a response right; None: could not be judged."""
     verifier.warm_up()
 
-    def judge(gold: str, response: str) -> bool:
-        return verifier.verify(Problem("p", "", gold), Response(response)).reward == 1
+    def judge(gold: str, response: str) -> bool | None:
+        try:
+            return verifier.verify(Problem("p", "", gold), Response(response)).reward == 1
+        except Exception:  # noqa: BLE001  (counted, whatever the library raises)
+            return None
 
     return judge
 
 
-def judge_with_math_verify(_: str) -> Callable[[str, str], bool]:
-    """The library as it is: its defaults, its reference put between dollars, its alarms on."""
-    from math_verify import parse, verify
-
-    parse("$1$")
-
-    def judge(gold: str, response: str) -> bool:
-        return bool(verify(parse(f"${gold}$"), parse(response)))
-
-    return judge
-
-
-JUDGES = {"math": judge_with_math, "math_verify": judge_with_math_verify}
+JUDGES: dict[str, Callable[[str], Verifier]] = {
+    "math": lambda answer: Math(MathOptions.model_validate({"answer": answer})),
+    "math_verify": lambda answer: MathVerify(),  # takes an answer from wherever it finds one
+}
 
 
 def serve(name: str, answer: str, pipe: Connection) -> None:
     """Answer each row with a verdict and its seconds, until killed."""
-    judge = JUDGES[name](answer)
+    judge = judge_with(JUDGES[name](answer))
     pipe.send("ready")
     while True:
         gold, response = pipe.recv()
         started = time.perf_counter()
-        try:
-            verdict: bool | None = judge(gold, response)
-        except Exception:  # noqa: BLE001  (could not be judged: counted, whatever the library raises)
-            verdict = None
+        verdict = judge(gold, response)
         pipe.send((verdict, time.perf_counter() - started))
 
 

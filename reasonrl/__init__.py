@@ -3,11 +3,12 @@
 from reasonrl.errors import ReasonRLError
 from reasonrl.plugins import hookimpl
 from reasonrl.types import Message, Problem, Response, Rollout
-from reasonrl.verifier import StepReward, Verdict, Verifier, VerifierOptions
+from reasonrl.verifier import Diagnosis, StepReward, Verdict, Verifier, VerifierOptions
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Diagnosis",
     "Message",
     "Problem",
     "ReasonRLError",

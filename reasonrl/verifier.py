@@ -66,6 +66,25 @@ class Verdict:
             raise ValueError("a verdict needs a reason")
 
 
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing a verifier needs of the machine, tried; `reasonrl verifiers doctor` lists them.
+
+    Attributes:
+        part: what was tried, such as a tier of a sandbox; empty for the conclusion.
+        promise: what should hold.
+        holds: whether it does.
+        needed: the part, or the verifier where it is the conclusion, is of no use without it.
+        seen: what was seen where it does not hold, and what to do about it.
+    """
+
+    part: str
+    promise: str
+    holds: bool
+    needed: bool = True
+    seen: str = ""
+
+
 class Verifier(ABC):
     """Judges responses. Subclass it, return the class from the `reasonrl_verifiers` hook, name it in a task YAML.
 
@@ -86,6 +105,14 @@ class Verifier(ABC):
 
     def __init__(self, options: BaseModel | None = None) -> None:
         self.options: Any = self.Options() if options is None else options
+
+    @classmethod
+    def check_seconds(cls, options: Any) -> float:
+        """Seconds that one check with these options may rightly take; a shorter deadline of the scorer is raised to it.
+
+        0, the default, leaves the deadline as it is configured.
+        """
+        return 0.0
 
     @abstractmethod
     def verify(self, problem: Problem, response: Response) -> Verdict:
@@ -108,5 +135,14 @@ class Verifier(ABC):
         right = self.right_response(problem)
         return None if right is None else perturbed(right)
 
+    def cheats(self, problem: Problem) -> list[str]:
+        """Responses that try to be rewarded without solving the problem; `reasonrl tasks check` sees that none is."""
+        return []
+
     def warm_up(self) -> None:  # noqa: B027  (nothing to do is a fine default)
         """Import what `verify` needs; called once per worker before its first check, outside the deadline."""
+
+    @classmethod
+    def diagnose(cls) -> list[Diagnosis]:
+        """Try what this verifier needs of the machine besides Python packages; nothing by default."""
+        return []

@@ -73,6 +73,22 @@ class Counting(Verifier):
         return "level 13" if problem.metadata["level"] == 13 else None
 
 
+class Cheated(Lenient):
+    """Rewards one of its two cheats, and breaks making those of the reference "broken"."""
+
+    name = "cheated"
+
+    def verify(self, problem: Problem, response: Response) -> Verdict:
+        if response.text == "bribe":
+            return Verdict(0.25, "partly")
+        return Verdict(float(response.text == problem.reference), "looked")
+
+    def cheats(self, problem: Problem) -> list[str]:
+        if problem.reference == "broken":
+            raise KeyError("no idea")
+        return ["nothing", "bribe"]
+
+
 class Unready(Verifier):
     """Cannot start."""
 
@@ -85,7 +101,7 @@ class Unready(Verifier):
         raise OSError("its server is down")
 
 
-ALL: tuple[type[Verifier], ...] = (Lenient, Refusing, Breaking, Slow, Counting, Unready)
+ALL: tuple[type[Verifier], ...] = (Lenient, Refusing, Breaking, Slow, Counting, Cheated, Unready)
 
 
 def offer(monkeypatch: pytest.MonkeyPatch) -> None:

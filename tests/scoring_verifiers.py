@@ -145,6 +145,19 @@ class Acting(Verifier):
         return Verdict(float(right), "correct" if right else "wrong", evidence={"answer": response.text})
 
 
+class Patient(Acting):
+    """Takes longer than other verifiers may, and says so."""
+
+    name = "patient"
+
+    class Options(VerifierOptions):
+        seconds: float = 3.0
+
+    @classmethod
+    def check_seconds(cls, options: Any) -> float:
+        return float(options.seconds)
+
+
 class Weak(Verifier):
     """Raises on "unreadable", else gives a half."""
 

@@ -52,8 +52,8 @@ ASKED = {
     "mmlu_pro": "Which gas makes up most of the air?\n\nA. Oxygen\nB. Argon\nC. Nitrogen\n",
     "svamp": "How much did Marco's strawberries weigh?",
 }
-# Whose judge is not there yet.
-UNJUDGED = ["code_contests", "humaneval", "humaneval_plus", "livecodebench", "mbpp", "mbpp_plus", "mbpp_sanitized"]
+# Whose judge needs a sandbox: tests/verifiers/test_code_tasks.py.
+CODE = ["code_contests", "humaneval", "humaneval_plus", "livecodebench", "mbpp", "mbpp_plus", "mbpp_sanitized"]
 
 
 @pytest.fixture
@@ -77,9 +77,9 @@ def test_every_bundled_task_on_a_data_set_is_tested_here() -> None:
     on_data = [name for name in tasks.names() if any(part.config.dataset for part, _ in tasks.read(name).parts)]
     assert on_data == sorted(REFERENCES)
     assert sorted(path.stem for path in (DATA / "tasks").glob("*.jsonl")) == sorted({*REFERENCES} - {"gsm8k"})
-    without_judge = {name: tasks.read(name).parts[0][0].verifiers for name in on_data if tasks.read(name).missing}
-    assert sorted(without_judge) == UNJUDGED
-    assert {verifier.name for verifiers in without_judge.values() for verifier in verifiers} == {"code"}
+    assert [name for name in on_data if tasks.read(name).missing] == []
+    judges = {name: tasks.read(name).parts[0][0].verifiers[0].name for name in on_data}
+    assert [name for name in on_data if judges[name] == "code"] == CODE
 
 
 @pytest.mark.parametrize("name", sorted(REFERENCES))
@@ -97,7 +97,7 @@ def test_a_bundled_task_reads_rows_in_its_data_set_s_fields(name: str, task: Tas
     assert ASKED.get(name, "") in chat(found[0])[-1]["content"]
 
 
-@pytest.mark.parametrize("name", sorted({*REFERENCES} - {*UNJUDGED}))
+@pytest.mark.parametrize("name", sorted({*REFERENCES} - {*CODE}))
 def test_the_judge_of_a_bundled_task_tells_a_right_response_from_a_wrong_one(name: str, task: Task) -> None:
     check_problems(resolve(task), problems(task))
     judge = judge_of(task)

@@ -8,7 +8,13 @@ from reasonrl import Problem, Response, plugins, tasks
 from reasonrl.generators import Split
 from reasonrl.tasks import Task
 
-NAMES = ["arithmetic", "chains", "countdown_generated", "knights_and_knaves", "labelled_chains"]
+NAMES = [
+    "arithmetic",
+    "chains",
+    "countdown_generated",
+    "knights_and_knaves",
+    "labelled_chains",
+]  # tiny_code: tests/verifiers/test_code_tasks.py
 
 
 @lru_cache

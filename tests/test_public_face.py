@@ -9,6 +9,7 @@ import reasonrl
 
 def test_the_public_names_are_these_and_exist() -> None:
     assert set(reasonrl.__all__) == {
+        "Diagnosis",
         "Message",
         "Problem",
         "ReasonRLError",

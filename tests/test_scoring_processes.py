@@ -23,10 +23,10 @@ from scoring_processes import (
     weighted,
     workers_of,
 )
-from scoring_verifiers import Acting, Starting, StartingInline
+from scoring_verifiers import Acting, Patient, Starting, StartingInline
 
 from reasonrl import ReasonRLError, Response, Verdict
-from reasonrl.scoring import Scorer
+from reasonrl.scoring import Scorer, WeightedVerifier
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
@@ -64,6 +64,16 @@ def test_a_hanging_check_is_killed_at_its_deadline(act: str, tmp_path: Path, cap
         assert not alive(read_pid(tmp_path / "pid"))
         assert "verifier 'acting' on problem 'p7'" in caplog.text
         assert still_works(scorer)
+
+
+def test_a_check_has_the_seconds_its_verifier_asks_for_if_they_are_more() -> None:
+    def verdict(seconds: float) -> Verdict:
+        patient = WeightedVerifier(Patient, Patient.Options(seconds=seconds), 1.0, "1.0")
+        with Scorer([patient], workers=1, deadline=1.0) as scorer:
+            return ask(scorer, "sleep_a_little", seconds=2.0).verdicts[0]
+
+    assert verdict(30.0).reason == "correct"
+    assert verdict(0.1) == Verdict(None, "timeout", evidence={"deadline": 1.0})  # never fewer than are configured
 
 
 def test_grandchildren_that_ignore_signals_are_killed_too(tmp_path: Path) -> None:

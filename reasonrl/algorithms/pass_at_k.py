@@ -5,6 +5,8 @@ from math import comb
 
 import torch
 
+AT_ONCE = 2**18  # indices of a bootstrap
+
 
 def pass_at_k(n: int, c: int, k: int) -> float:
     """The unbiased estimate that at least one of k tries is correct, from n judged samples of which c are.
@@ -71,15 +73,15 @@ def bootstrap_interval(
         raise ValueError(f"level is {level} and draws is {draws}; they must be within (0, 1) and at least 1")
     problems = torch.tensor(values, dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed)
-    # one draw at a time: P × draws indices at once would be large for a large benchmark
-    means = [_resampled_mean(problems, generator) for _ in range(draws)]
+    # some draws at a time: P × draws indices at once would be large for a large benchmark
+    size = max(1, AT_ONCE // len(problems))
+    means = [
+        problems[torch.randint(len(problems), (min(size, draws - done), len(problems)), generator=generator)].mean(1)
+        for done in range(0, draws, size)
+    ]
     tail = (1 - level) / 2
-    low, high = torch.stack(means).quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
+    low, high = torch.cat(means).quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
     return low, high
-
-
-def _resampled_mean(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return values[torch.randint(len(values), (len(values),), generator=generator)].mean()
 
 
 def _check(n: int, c: int, k: int) -> None:

@@ -10,16 +10,17 @@ from torch import Tensor
 Product = Callable[[Tensor], Tensor]
 
 
-def conjugate_gradient(product: Product, b: Tensor, *, iterations: int, tolerance: float) -> Tensor:
+def conjugate_gradient(product: Product, b: Tensor, *, iterations: int, tolerance: float) -> tuple[Tensor, Tensor]:
     """Solves Hx = b for a symmetric positive definite H that is known only by its products with vectors.
 
         from x = 0, along directions v that are conjugate (vᵀHv' = 0);   ends when ‖b − Hx‖ ≤ tolerance·‖b‖
 
     Exact, but for rounding, after as many iterations as H has distinct eigenvalues. It also ends at a direction with
     vᵀHv ≤ 0 or NaN, with the x it has: such an H is not positive definite (an estimate may be so; more damping is the
-    cure), and the system is no longer a minimum to descend to. A b of zero gives zero.
+    cure), and the system is no longer a minimum to descend to. A b of zero gives zero. Hx comes without a further
+    product: it is b less the residual, wherever the iterations end.
     Source: Hestenes and Stiefel 1952; Nocedal and Wright, Numerical Optimization, algorithm 5.2.
-    Shapes: b (N,); product maps (N,) to (N,); tolerance is relative -> (N,), without a gradient.
+    Shapes: b (N,); product maps (N,) to (N,); tolerance is relative -> x and Hx, (N,) each, without a gradient.
     """
     b = b.detach()
     x = torch.zeros_like(b)
@@ -40,7 +41,7 @@ def conjugate_gradient(product: Product, b: Tensor, *, iterations: int, toleranc
         residual = residual - length * bent
         before, squared = squared, residual.dot(residual)
         direction = residual + squared / before * direction
-    return x
+    return x, b - residual
 
 
 def natural_step(
@@ -68,9 +69,9 @@ def natural_step(
     def damped(vector: Tensor) -> Tensor:
         return product(vector).detach() + damping * vector
 
-    x = conjugate_gradient(damped, gradient, iterations=iterations, tolerance=tolerance)
-    # one product more than xᵀg, which equals it only as far as rounding let the directions stay conjugate
-    curvature = x.dot(damped(x))
+    x, bent = conjugate_gradient(damped, gradient, iterations=iterations, tolerance=tolerance)
+    # not xᵀg, which equals it only as far as rounding let the directions stay conjugate
+    curvature = x.dot(bent)
     if not curvature > 0 or not bool(curvature.isfinite()):
         return None
     return (2 * max_kl / curvature).sqrt() * x

@@ -23,8 +23,8 @@ def check(
     """Check a task as `tasks.read` gives it.
 
     What it finds is in the report and is no error: verifiers that are missing, data that cannot be had, faulty rows.
-    Verifiers judge in worker processes, with a deadline. But their `right_response` and `wrong_response` are called in
-    this process: an exception there is a finding, while one that never returns stops the check for good.
+    Verifiers judge in worker processes, with a deadline. But their `right_response`, `wrong_response` and `cheats` are
+    called in this process: an exception there is a finding, while one that never returns stops the check for good.
 
     Args:
         task: the task, or a mixture, of which every part is checked.

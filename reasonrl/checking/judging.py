@@ -1,13 +1,12 @@
 """A task's verifiers put to the test: can they use every reference, and does the judge tell right from wrong?"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from types import TracebackType
 from typing import Self
 
 from reasonrl import plugins
 from reasonrl.checking.kinds import Tally, cut
-from reasonrl.checking.records import Tried
+from reasonrl.checking.records import Examined, Tried
 from reasonrl.errors import ReasonRLError
 from reasonrl.scoring import Scored, Scorer
 from reasonrl.scoring.resolve import check_problems, weighted
@@ -22,7 +21,8 @@ Numbered = tuple[int, Problem]
 class Judging:
     """The installed verifiers of a task, in worker processes as in training; the others are left out.
 
-    The judge's `right_response` and `wrong_response` run in this process and have no deadline: they must return.
+    The judge's `right_response`, `wrong_response` and `cheats` run in this process and have no deadline: they must
+    return.
 
     Args:
         task: whose verifiers.
@@ -50,23 +50,20 @@ class Judging:
         except Exception as error:  # noqa: BLE001  of a verifier, which may raise anything as it is made
             self._stop(error)
 
-    def examine(self, problems: Sequence[Numbered], tally: Tally) -> tuple[int, int, Tried, Tried]:
-        """Let the verifiers look at problems, given with their rows.
-
-        Returns:
-            How many were audited, how many of these are usable, and what became of right and of wrong responses.
-        """
+    def examine(self, problems: Sequence[Numbered], tally: Tally, cheated: int) -> Examined:
+        """Let the verifiers look at problems, given with their rows; cheats are tried on so many of the usable ones."""
         complete = [one for one in problems if self._complete(one, tally)]
         usable = complete
         try:
             for scorer in self._scorers:
                 usable = _audited(scorer, usable, tally)
-            tried = self._try(usable, tally)
+            right, wrong = self._try(usable, tally)
+            cheats = self._cheat(usable[:cheated], tally)
         except ReasonRLError as error:
             self._stop(error)
         if not self._scorers:
-            return 0, 0, Tried(), Tried()
-        return len(complete), len(usable), *tried
+            return Examined()
+        return Examined(len(complete), len(usable), right, wrong, cheats)
 
     def close(self) -> None:
         """Kill the workers."""
@@ -109,10 +106,21 @@ class Judging:
         of_right, of_wrong = ([scored[key] for key in made if key[1] is side] for side in (True, False))
         return _tried(of_right, True, len(problems)), _tried(of_wrong, False, len(problems))
 
-
-def added(first: Tried, second: Tried) -> Tried:
-    """The sum of two counts."""
-    return Tried(*(a + b for a, b in zip(astuple(first), astuple(second), strict=True)))
+    def _cheat(self, problems: Sequence[Numbered], tally: Tally) -> Tried:
+        """Submit the judge's cheats on each problem, and see that none is rewarded."""
+        if self._judge is None:
+            return Tried()
+        scorer, texts = self._scorers[0], _cheats(self._judge, problems, tally)
+        by_row = dict(problems)
+        for (row, at), text in texts.items():
+            scorer.submit((row, at), by_row[row], Response(text))
+        rewards = {key: scored.verdicts[0].reward for key, scored in scorer.collect().items()}
+        for (row, at), text in texts.items():
+            if (reward := rewards[row, at]) is None or reward > 0:
+                kind = "unjudged" if reward is None else "cheat"
+                tally.add(kind, row, f"cheat {at + 1}, {cut(text, _QUOTED)!r}: reward {reward}")
+        kept = [reward is not None and reward <= 0 for reward in rewards.values()]
+        return Tried(len(kept), sum(kept), sum(reward is None for reward in rewards.values()))
 
 
 def _audited(scorer: Scorer, problems: Sequence[Numbered], tally: Tally) -> list[Numbered]:
@@ -143,6 +151,17 @@ def _made(maker: Callable[[Problem], str | None], row: int, problem: Problem, ta
         tally.add("making", row, cut(f"{maker.__name__}: {type(error).__name__}: {error}"))
         return None
     return text
+
+
+def _cheats(judge: Verifier, problems: Sequence[Numbered], tally: Tally) -> dict[tuple[int, int], str]:
+    """The judge's cheats, by row and number."""
+    texts: dict[tuple[int, int], str] = {}
+    for row, problem in problems:
+        try:
+            texts.update({(row, at): str(text) for at, text in enumerate(judge.cheats(problem))})
+        except Exception as error:  # noqa: BLE001  of a verifier, which may raise anything
+            tally.add("making", row, cut(f"cheats: {type(error).__name__}: {error}"))
+    return texts
 
 
 def _count(scored: Scored, row: int, right: bool, text: str, problem: Problem, tally: Tally) -> None:

@@ -35,6 +35,10 @@ KINDS: dict[str, Kind] = {
     "right": Kind("right responses that the judge refuses", "correct the reference, or the judge's options"),
     "wrong": Kind("wrong responses that the judge accepts", "make the judge stricter by its options, or take another"),
     "unjudged": Kind("responses made by the judge that it cannot judge", "raise --deadline if they are timeouts"),
+    "cheat": Kind(
+        "cheats that the judge rewards: responses that solve nothing",
+        "whatever rewards them will be found in training; make the judge stricter, or mend the tests",
+    ),
     "making": Kind("problems for which the judge breaks as it makes a response", "mend the verifier"),
     "tokens": Kind("prompts that this model's tokenizer does not take", ""),
     "ids": Kind("problems with the id of an earlier row", "choose another `id` column, or none: rows are numbered"),

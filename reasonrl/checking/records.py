@@ -1,6 +1,6 @@
 """What a check of a task finds: plain records, which `asdict` turns into the JSON of `reasonrl tasks check --json`."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 
 from reasonrl.generators import Split
 
@@ -56,7 +56,7 @@ class Tried:
 
     Attributes:
         tried: how many there were.
-        as_expected: the right ones it found right, or the wrong ones it found wrong.
+        as_expected: the right ones it found right, the wrong ones it found wrong, or the cheats it gave no reward.
         unjudged: those it could not judge.
         not_tried: usable problems for which it makes no such response, or breaks making it.
     """
@@ -65,6 +65,29 @@ class Tried:
     as_expected: int = 0
     unjudged: int = 0
     not_tried: int = 0
+
+    def __add__(self, other: "Tried") -> "Tried":
+        return Tried(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What the verifiers made of some problems: counts as of `SplitReport`, which are added up."""
+
+    audited: int = 0
+    usable: int = 0
+    right: Tried = field(default_factory=Tried)
+    wrong: Tried = field(default_factory=Tried)
+    cheats: Tried = field(default_factory=Tried)
+
+    def __add__(self, other: "Examined") -> "Examined":
+        return Examined(
+            self.audited + other.audited,
+            self.usable + other.usable,
+            self.right + other.right,
+            self.wrong + other.wrong,
+            self.cheats + other.cheats,
+        )
 
 
 @dataclass(frozen=True)
@@ -78,6 +101,8 @@ class SplitReport:
         audited: problems whose reference the verifiers looked at.
         usable: those of them that every verifier can use.
         right, wrong: responses made right, and made wrong.
+        cheats: responses that try to be rewarded without solving anything, of the first problems; as expected if the
+            judge gives them nothing.
         characters, tokens: lengths of the prompts; None without prompts, or without a model.
         beyond_context: prompts that with the longest response do not fit the model; None if its context is not known.
         duplicates: problems whose text stands in an earlier row of the split.
@@ -94,6 +119,7 @@ class SplitReport:
     usable: int
     right: Tried
     wrong: Tried
+    cheats: Tried
     characters: Spread | None
     tokens: Spread | None
     beyond_context: int | None

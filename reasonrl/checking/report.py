@@ -41,6 +41,8 @@ def table(split: SplitReport) -> Table:
     shown.add_row("usable references", f"{split.usable} of {split.audited}" if split.audited else "not looked at")
     shown.add_row("right responses accepted", _tried(split.right))
     shown.add_row("wrong responses refused", _tried(split.wrong))
+    if split.cheats.tried:
+        shown.add_row("cheats not rewarded", _tried(split.cheats))
     for name, spread in (("characters", split.characters), ("tokens", split.tokens)):
         if spread is not None:
             shown.add_row(f"prompt, {name}", _spread(spread))

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reasonrl.checking.fingerprints import Fingerprints, normalised
-from reasonrl.checking.judging import Judging, Numbered, added
+from reasonrl.checking.judging import Judging, Numbered
 from reasonrl.checking.kinds import KEPT, Tally, cut
-from reasonrl.checking.records import SplitReport, Spread, Tried
+from reasonrl.checking.records import Examined, SplitReport, Spread
 from reasonrl.errors import ReasonRLError
 from reasonrl.generators import Row, Split
 from reasonrl.models.prompt import prompt_ids
@@ -23,6 +23,7 @@ from reasonrl.tasks.templates import Template
 from reasonrl.types import Problem
 
 CHUNK = 64  # rows judged at once: few enough that a progress bar moves, enough to keep the workers busy
+CHEATED = 8  # usable problems of a split on which cheats are tried: these hardly depend on the problem
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -60,8 +61,8 @@ class SplitCheck:
         self._text = Template(task.config.prompt.template)
         self._ids = Fingerprints()
         self._characters, self._tokens = array("Q"), array("Q")
-        self._rows = self._problems = self._audited = self._usable = 0
-        self._right, self._wrong = Tried(), Tried()
+        self._rows = self._problems = 0
+        self._examined = Examined()
         self._name = f"{task.name}, {split}"
         self._read_whole = False
         self._overlap: NDArray[np.uint64] = np.empty(0, np.uint64)  # rows that are in a training split
@@ -134,9 +135,7 @@ class SplitCheck:
             self.texts.add(index, normalised(self._text.render(row)))
             self._measure(index, problem)
         self._problems += len(problems)
-        audited, usable, right, wrong = self._judging.examine(problems, self.tally)
-        self._audited, self._usable = self._audited + audited, self._usable + usable
-        self._right, self._wrong = added(self._right, right), added(self._wrong, wrong)
+        self._examined += self._judging.examine(problems, self.tally, max(0, CHEATED - self._examined.usable))
 
     def _faulty(self, index: int, error: ReasonRLError) -> None:
         dataset = self.task.config.dataset
@@ -172,10 +171,11 @@ class SplitCheck:
             split=self.split,
             rows=self._rows,
             problems=self._problems,
-            audited=self._audited,
-            usable=self._usable,
-            right=self._right,
-            wrong=self._wrong,
+            audited=self._examined.audited,
+            usable=self._examined.usable,
+            right=self._examined.right,
+            wrong=self._examined.wrong,
+            cheats=self._examined.cheats,
             characters=_spread(self._characters),
             tokens=_spread(self._tokens),
             beyond_context=self.tally.counts["context"] if known else None,

@@ -1,4 +1,4 @@
-"""`reasonrl verifiers list` and `reasonrl verifiers info NAME`."""
+"""`reasonrl verifiers list`, `info NAME`, `doctor` and, from disagreements.py, `compare`."""
 
 import inspect
 import re
@@ -10,8 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from reasonrl import plugins
+from reasonrl.cli.disagreements import compare
+from reasonrl.verifier import Diagnosis
 
 verifiers = typer.Typer(help="The verifiers that are installed.", no_args_is_help=True)
+verifiers.command()(compare)
 
 
 @verifiers.command("list")
@@ -46,6 +49,33 @@ def info(name: Annotated[str, typer.Argument(help="As `verifiers list` names it.
         cells = (option, _type_name(field.annotation), default, field.description or "")
         table.add_row(*map(escape, cells))
     console.print(table if verifier.Options.model_fields else "no options")
+
+
+@verifiers.command()
+def doctor() -> None:
+    """What verifiers need of this machine, tried: for code, each tier of its sandbox and what it holds against.
+
+    The exit code is 1 if a verifier cannot be used here.
+    """
+    console, usable = Console(), True
+    for name, source in sorted(plugins.installed().verifiers.items()):
+        findings = source.verifier.diagnose()
+        if not findings:
+            continue
+        table = Table("part", "promise", "", "seen", title=f"{name} {source.version}", title_justify="left")
+        for at, finding in enumerate(findings):
+            part = finding.part if at == 0 or findings[at - 1].part != finding.part else ""
+            table.add_row(part, finding.promise, _mark(finding), escape(finding.seen))
+        console.print(table)
+        usable &= all(finding.holds for finding in findings if not finding.part and finding.needed)
+    if not usable:
+        raise typer.Exit(1)
+
+
+def _mark(finding: Diagnosis) -> str:
+    if finding.holds:
+        return "[green]holds[/green]"
+    return "[red]does not hold[/red]" if finding.needed else "[yellow]not promised[/yellow]"
 
 
 def _reflowed(text: str) -> str:

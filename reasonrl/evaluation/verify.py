@@ -1,9 +1,8 @@
 """Verify responses that come from a file and count them as an evaluation does, as `reasonrl verify` does."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,11 @@ from reasonrl.evaluation.breakdown import breakdowns
 from reasonrl.evaluation.counting import scores
 from reasonrl.evaluation.report import Coverage, Report, save
 from reasonrl.evaluation.responses import GivenResponse, read_responses
+from reasonrl.evaluation.verified import Verified, verify_given
 from reasonrl.generators import Split
-from reasonrl.scoring import Scored, Scorer
+from reasonrl.scoring import Scorer
 from reasonrl.scoring.resolve import audit, check_problems, resolve
-from reasonrl.types import Problem, Rollout
-
-_CHUNK, _LARGEST_CHUNK = 16, 8192
-_PACE = 3.0  # seconds; chunks that take less are followed by larger ones
-
-
-@dataclass(frozen=True)
-class Verified:
-    """A response of a file and what the verifiers say of it."""
-
-    given: GivenResponse
-    scored: Scored
-
-    @property
-    def problem(self) -> Problem:
-        """What was asked."""
-        return self.given.problem
-
-    @property
-    def tokens(self) -> int | None:
-        """The length of the response, if the file says it."""
-        return self.given.tokens
-
-    @property
-    def truncated(self) -> bool | None:
-        """Was the response cut at the token limit, if the file says why it ended?"""
-        return None if self.given.finish_reason is None else self.given.finish_reason == "length"
+from reasonrl.types import Rollout
 
 
 def verify_responses(
@@ -90,7 +64,7 @@ def verify_responses(
     with Scorer(verifiers, workers=workers, deadline=deadline) as scorer:
         audit(scorer, answered, task.path)
         folder = store.new_folder(runs, f"verify-{task.name}")  # if it cannot be made, better now than later
-        verified = _verify(given, scorer, progress)
+        verified = verify_given(given, scorer, progress)
     counted = _report(verified, task.name, file, k, Coverage(len(answered), len(problems)))
     counted = replace(counted, left_out=sum(one.rows for one in left_out))
     save(counted, folder / "report.json")
@@ -110,25 +84,6 @@ def _check_k(k: Sequence[int], given: Sequence[GivenResponse], file: Path) -> No
             if not sampled:
                 what = f"all responses of {file} are greedy (temperature 0), of which there is pass@1 only"
             raise ReasonRLError(f"pass@{one}: {what}; lower k")
-
-
-def _verify(given: Sequence[GivenResponse], scorer: Scorer, progress: Callable[[int, int], None]) -> list[Verified]:
-    """Verify in chunks, for the progress to move; workers idle at the end of each, so chunks grow while they are short.
-
-    Small ones at first: a verifier may take a millisecond or a minute.
-    """
-    verified: list[Verified] = []
-    size = _CHUNK
-    while len(verified) < len(given):
-        chunk, started = given[len(verified) : len(verified) + size], time.monotonic()
-        for index, one in enumerate(chunk):
-            scorer.submit(index, one.problem, one.response)
-        scored = scorer.collect()
-        verified += [Verified(one, scored[index]) for index, one in enumerate(chunk)]
-        progress(len(verified), len(given))
-        if time.monotonic() - started < _PACE:
-            size = min(2 * size, _LARGEST_CHUNK)
-    return verified
 
 
 def _report(verified: Sequence[Verified], task: str, file: Path, k: Sequence[int], coverage: Coverage) -> Report:

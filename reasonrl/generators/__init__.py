@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from reasonrl.generators import chains, countdown, knights_and_knaves, labelled_chains
+from reasonrl.generators import chains, countdown, knights_and_knaves, labelled_chains, one_liners
 from reasonrl.generators.addition import TRAINING_PAIRS, ArithmeticOptions, arithmetic
 from reasonrl.generators.drawing import Row, Split
 
@@ -39,6 +39,7 @@ GENERATORS: dict[str, Generator] = {
     "countdown": Generator(options=countdown.CountdownOptions, rows=countdown.rows),
     "knights_and_knaves": Generator(options=knights_and_knaves.KnightsOptions, rows=knights_and_knaves.rows),
     "labelled_chains": Generator(options=labelled_chains.LabelledChainsOptions, rows=labelled_chains.rows),
+    "one_liners": Generator(options=one_liners.OneLinersOptions, rows=one_liners.rows),
 }
 
 

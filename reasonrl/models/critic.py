@@ -11,7 +11,8 @@ from reasonrl.batch import Batch
 from reasonrl.config import CriticConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.models.forward import can_share_prompt, response_hidden
-from reasonrl.models.load import DTYPES, Policy, copy_of, loading, switch_dropout_off
+from reasonrl.models.load import Policy, copy_of, loading
+from reasonrl.models.reward import load_trained
 
 # reward models: what they are loaded with, by how the name of their class ends
 _SCORING = {
@@ -94,12 +95,11 @@ def load_critic(config: CriticConfig, policy: Policy, dtype: str, attention: str
 
 
 def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str) -> tuple[Any, nn.Linear | None]:
-    options = {"revision": revision, "dtype": DTYPES[dtype], "attn_implementation": attention}
-    with loading(path, "algorithm.critic.path") as source:
+    key = "algorithm.critic.path"
+    with loading(path, key) as source:
         architectures = AutoConfig.from_pretrained(source, revision=revision).architectures or [""]
-        kind = next((auto for ending, auto in _SCORING.items() if architectures[0].endswith(ending)), None)
-        model = (kind or AutoModel).from_pretrained(source, **options)
-    switch_dropout_off(model)
+    kind = next((auto for ending, auto in _SCORING.items() if architectures[0].endswith(ending)), None)
+    model = load_trained(kind or AutoModel, path, revision, dtype, attention, key)
     if kind is None:
         return model, None
     head = getattr(model, "score", None)

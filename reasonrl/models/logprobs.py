@@ -40,6 +40,7 @@ def response_logprobs(
     entropy: bool = False,
     entropy_gradient: bool = False,
     old_model: Any | None = None,
+    old_hidden: Tensor | None = None,
 ) -> TokenScores:
     """Score the response tokens of a batch under the distribution they are sampled from, softmax(logits / temperature).
 
@@ -51,6 +52,7 @@ def response_logprobs(
         logits_chunk: most logits (tokens × vocabulary) in memory at once; beyond, they are recomputed in backward.
         entropy: also give entropies, `entropy_gradient`: with a gradient.
         old_model: π_old, to give the divergence from.
+        old_hidden: its hidden states (N, H) for this batch, where they are known; else they are computed.
 
     Raises:
         ValueError: the temperature is not positive.
@@ -58,8 +60,7 @@ def response_logprobs(
     if temperature <= 0:
         raise ValueError(f"log-probabilities need a positive temperature, not {temperature}")
     hidden = response_hidden(model, batch, share_prompt=share_prompt)
-    old_hidden = None
-    if old_model is not None:
+    if old_model is not None and old_hidden is None:
         with torch.no_grad():  # where π_old is still π_θ, one forward is enough
             same = old_model is model
             old_hidden = hidden if same else response_hidden(old_model, batch, share_prompt=share_prompt)

@@ -27,6 +27,23 @@ def prompt_ids(prompt: str | Sequence[Message], tokenizer: Any) -> tuple[int, ..
     return tuple(ids)
 
 
+def conversation_ids(prompt: str | Sequence[Message], response: str, tokenizer: Any) -> tuple[int, ...]:
+    """Token ids of a prompt with a response to it, as a reward model reads them: a chat by the tokenizer's template,
+    the response as the assistant's turn; a text simply continued.
+
+    Raises:
+        ReasonRLError: the tokenizer has no chat template for a chat prompt.
+    """
+    if isinstance(prompt, str):
+        return tuple(tokenizer(prompt + response)["input_ids"])
+    if tokenizer.chat_template is None:
+        raise ReasonRLError(
+            "the task has a chat prompt, but the reward model's tokenizer has no chat template; set prompt.chat: false"
+        )
+    messages = [*map(dict, prompt), {"role": "assistant", "content": response}]
+    return tuple(tokenizer.apply_chat_template(messages, return_dict=True)["input_ids"])
+
+
 def _open_ended(ids: list[int], prompt: str, tokenizer: Any) -> list[int]:
     """Without the end-of-sequence id that some tokenizers close every text with: the response comes first."""
     plain = tokenizer(prompt, add_special_tokens=False)["input_ids"]

@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -39,19 +39,27 @@ class Pool:
     Args:
         verifiers: by their place in the task.
         workers: how many processes.
-        deadline: seconds for one check, from when a worker begins it.
+        deadline: seconds for one check, from when a worker begins it; more where `Verifier.check_seconds` says so.
         startup_deadline: seconds for a worker to load and warm up all verifiers.
+        on_verdict: called for each verdict, in a thread of the pool.
 
     Raises:
         ReasonRLError: a verifier's class or options cannot be sent to a worker.
     """
 
     def __init__(
-        self, verifiers: Mapping[int, WeightedVerifier], workers: int, deadline: float, startup_deadline: float
+        self,
+        verifiers: Mapping[int, WeightedVerifier],
+        workers: int,
+        deadline: float,
+        startup_deadline: float,
+        on_verdict: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_verdict = on_verdict
         self._names = {index: weighted.name for index, weighted in verifiers.items()}
         self._setup = _setup(verifiers)
-        self._size, self._deadline, self._startup_deadline = workers, deadline, startup_deadline
+        self._deadlines = {index: max(deadline, _seconds(weighted)) for index, weighted in verifiers.items()}
+        self._size, self._startup_deadline = workers, startup_deadline
         self._pid = os.getpid()
         self._numbers = itertools.count(1)
         self._selector = selectors.DefaultSelector()
@@ -177,7 +185,7 @@ class Pool:
                 self._lost(worker)
                 continue
             worker.check, worker.number = check, number
-            worker.expires = time.monotonic() + self._deadline
+            worker.expires = time.monotonic() + self._deadlines[check.verifier]
             if worker.sending:
                 self._selector.modify(worker.channel, _events(worker), worker)
 
@@ -201,7 +209,7 @@ class Pool:
         if not worker.sending:
             self._selector.modify(worker.channel, _events(worker), worker)
             if worker.check is not None:  # only now can the worker begin
-                worker.expires = time.monotonic() + self._deadline
+                worker.expires = time.monotonic() + self._deadlines[worker.check.verifier]
 
     def _heard(self, worker: WorkerProcess, message: Any) -> None:
         match message:
@@ -250,9 +258,10 @@ class Pool:
             if worker.check is None:
                 self._start_failed(worker, f"it was not ready after {self._startup_deadline:g} s")
                 continue
-            logger.warning("no verdict after %g s, %s; killed", self._deadline, self._during(worker.check))
+            deadline = self._deadlines[worker.check.verifier]
+            logger.warning("no verdict after %g s, %s; killed", deadline, self._during(worker.check))
             self._replace(worker)
-            self._deliver(worker.check, Verdict(None, "timeout", evidence={"deadline": self._deadline}))
+            self._deliver(worker.check, Verdict(None, "timeout", evidence={"deadline": deadline}))
 
     def _patience(self) -> float | None:
         """Seconds until the next deadline."""
@@ -260,6 +269,7 @@ class Pool:
         return max(0.0, min(pending) - time.monotonic()) if pending else None
 
     def _deliver(self, check: Check, verdict: Verdict) -> None:
+        self._on_verdict()
         with self._changed:
             self._verdicts[check.ticket] = verdict
             self._open -= 1
@@ -274,6 +284,13 @@ class Pool:
 
 def _events(worker: WorkerProcess) -> int:
     return selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.sending else 0)
+
+
+def _seconds(weighted: WeightedVerifier) -> float:
+    try:
+        return float(weighted.verifier.check_seconds(weighted.options))
+    except Exception as error:
+        raise ReasonRLError(f"verifier {weighted.name!r} cannot say how long a check takes: {error}") from error
 
 
 def _setup(verifiers: Mapping[int, WeightedVerifier]) -> bytes:

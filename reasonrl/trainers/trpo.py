@@ -33,15 +33,19 @@ from reasonrl.trainers.updates import share
 Run = PolicyRun[TRPOConfig]
 
 
-def train_trpo(run: Run) -> None:
+def train_trpo(run: Run, done: int = 0) -> None:
     """Each step: sample with π_old, estimate advantages, and take the largest step within the trust region.
+
+    Args:
+        run: the run.
+        done: its steps that are taken already.
 
     Raises:
         ReasonRLError: the model cannot be trained so, or too many responses could not be judged.
     """
     check(run.policy.model, run.session.accelerator)
     objective = surrogate_of(run)
-    for step in range(1, run.config.steps + 1):
+    for step in range(done + 1, run.config.steps + 1):
         clock, stats = Clock(), objective.stats
         samples = sample_with_advantages(run, step, clock)
         everyone = gather_checked(run, samples)
@@ -143,10 +147,11 @@ def improve(
     )
     found = LineSearch(accepted=False, fraction=0.0, surrogate=0.0, kl=0.0, tried=0)
     if step is not None:
+        old_hidden = hidden_of(run, everything)
 
         def evaluate(fraction: float) -> tuple[float, float]:
             put(parameters, start + fraction * step)
-            kl = mean_kl(run, everything, old)
+            kl = mean_kl(run, everything, old, old_hidden, enough=config.max_kl)
             # beyond the trust region it does not matter what is gained
             return (before - loss_of(run, learning, loss) if kl <= config.max_kl else 0.0), kl
 
@@ -210,29 +215,45 @@ def loss_of(run: Run, part: Part, loss: Callable[[Batch], Tensor]) -> float:
 
 
 @torch.no_grad()
-def mean_kl(run: Run, part: Part, old: Any) -> float:
-    """The mean KL(π_old ‖ π_θ) of a part's tokens over all processes, in nats."""
-    return run.session.sum(sum(value.item() for value in kl_shares(run, part, old)))
+def hidden_of(run: Run, part: Part) -> list[Tensor]:
+    """The hidden states (N, H) of each micro-batch as the policy is now."""
+    return [forward(run, run.policy.model, batch).hidden for batch in collated(run, part)]
+
+
+@torch.no_grad()
+def mean_kl(run: Run, part: Part, old: Any, old_hidden: Sequence[Tensor], *, enough: float) -> float:
+    """The mean KL(π_old ‖ π_θ) of a part's tokens over all processes, in nats; where that is beyond `enough`, a number
+    that is so, too: no share is negative, and the rest is not computed."""
+    total = 0.0
+    for kl in kl_shares(run, part, old, old_hidden):
+        total += kl.item()
+        if total > enough:
+            break
+    return run.session.sum(total)
 
 
 def fisher_product(run: Run, part: Part, vector: Tensor) -> Tensor:
     """The Fisher information matrix times a vector: the gradient of the KL from π_θ itself, differentiated along it."""
     parameters = run.session.parameters
     product = torch.zeros_like(vector)
-    for kl in kl_shares(run, part, run.policy.model):
+    for kl in kl_shares(run, part, run.policy.model, [None] * len(part.batches)):
         first = torch.autograd.grad(kl, parameters, create_graph=True, materialize_grads=True)
         along = torch.cat([g.flatten() for g in first]).dot(vector)
         product += flat_gradient(along, parameters)
     return run.session.sum_tensor(product)
 
 
-def kl_shares(run: Run, part: Part, old: Any) -> Iterator[Tensor]:
+def kl_shares(run: Run, part: Part, old: Any, old_hidden: Sequence[Tensor | None]) -> Iterator[Tensor]:
     """The micro-batches' shares of the mean KL(π_old ‖ π_θ)."""
-    for rows in part.batches:
-        batch = collate(rows, run.policy.pad_id).to(run.session.accelerator.device)
-        divergence = forward(run, run.policy.model, batch, old_model=old).divergence
+    for batch, hidden in zip(collated(run, part), old_hidden, strict=True):
+        divergence = forward(run, run.policy.model, batch, old_model=old, old_hidden=hidden).divergence
         assert divergence is not None
         yield masked_sum(divergence, batch.response_mask) / max(1.0, part.tokens)
+
+
+def collated(run: Run, part: Part) -> Iterator[Batch]:
+    """The micro-batches as tensors, on the device."""
+    return (collate(rows, run.policy.pad_id).to(run.session.accelerator.device) for rows in part.batches)
 
 
 def flat_gradient(value: Tensor, parameters: Sequence[Tensor]) -> Tensor:

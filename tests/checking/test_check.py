@@ -11,7 +11,7 @@ import pytest
 from reasonrl import checking, tasks
 from reasonrl.checking import CheckReport, Finding, Spread, Tried
 from reasonrl.checking.report import to_json
-from reasonrl.checking.split import CHUNK, Model
+from reasonrl.checking.split import CHEATED, CHUNK, Model
 from reasonrl.models.tiny import character_tokenizer
 
 TASK = """\
@@ -270,6 +270,23 @@ def test_responses_that_cannot_be_judged_or_made_are_faults(made: Any) -> None:
     assert report.faults[1].examples[0].text == "wrong_response: KeyError: 'no idea'"
     assert report.splits[0].right == Tried(3, 0, 3, 0)
     assert report.splits[0].wrong == Tried(0, 0, 0, 3)
+
+
+def test_cheats_that_the_judge_rewards_are_a_fault_and_are_tried_on_the_first_problems_only(made: Any) -> None:
+    report = made(judge("cheated"), rows(CHUNK + CHEATED))
+    assert [places(fault) for fault in report.faults] == [
+        ("train", "cheat", CHEATED, [0, 1, 2, 3, 4]), ("eval", "cheat", 1, [0])
+    ]  # fmt: skip
+    assert report.faults[0].examples[0].text == "cheat 2, 'bribe': reward 0.25"
+    assert report.splits[0].cheats == Tried(2 * CHEATED, CHEATED)
+    assert report.splits[0].right == Tried(CHUNK + CHEATED, CHUNK + CHEATED)
+
+
+def test_a_judge_that_breaks_making_cheats_is_a_fault(made: Any) -> None:
+    report = made(judge("cheated"), [{"question": "q", "answer": "broken"}], split="train")
+    assert places(only(report.faults)) == ("train", "making", 1, [0])
+    assert report.faults[0].examples[0].text == "cheats: KeyError: 'no idea'"
+    assert report.splits[0].cheats == Tried()
 
 
 def test_a_verifier_that_hangs_costs_its_deadline_and_not_the_check(made: Any) -> None:

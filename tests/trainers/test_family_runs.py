@@ -1,4 +1,7 @@
-"""A whole run of each critic-free algorithm by the command: its phase, its metrics, what it leaves behind."""
+"""A whole run of each critic-free algorithm by the command: its phase, its metrics, what it leaves behind.
+
+All from one supervised start. GRPO's own run is that of test_train_run.py.
+"""
 
 import json
 import math
@@ -14,10 +17,10 @@ from typer.testing import CliRunner
 from reasonrl import config, store
 from reasonrl.cli.main import app
 
-QUICK = ("warm_start.steps=15", "evaluation.rows=1", "evaluation.samples=1", "evaluation.k=[1]", "evaluation.every=0")
+QUICK = ("evaluation.rows=1", "evaluation.samples=1", "evaluation.k=[1]", "evaluation.every=0")
 SIZES: dict[str, Any] = {"steps": 2, "problems_per_step": 4, "minibatches": 2, "group_size": 4}
 RUNS: dict[str, dict[str, Any]] = {
-    **{name: {"name": name, "kl": {"coefficient": 0.05}} for name in PRESETS},
+    **{name: {"name": name, "kl": {"coefficient": 0.05}} for name in PRESETS if name != "grpo"},
     "lone responses": {"name": "reinforce_pp", "group_size": 1, "problems_per_step": 16, "kl": {"coefficient": 0.05}},
     "steps": {"name": "dapo", "process": {"steps": "verifier", "outcome_weight": 0.5}, "entropy_bonus": 0.01},
     "steps of the text": {
@@ -35,14 +38,27 @@ def _precision() -> Iterator[None]:
     reset_accelerate()
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_whole_run(tmp_path: Path, name: str) -> None:
-    algorithm = SIZES | RUNS[name]
-    given = (f"algorithm={json.dumps(algorithm)}", f"runs={tmp_path}", "name=mine", "seed=1")
-    result = CliRunner().invoke(app, ["train", DEBUG, *QUICK, *given], catch_exceptions=False)
+def reasonrl_train(*overrides: str) -> None:
+    result = CliRunner().invoke(app, ["train", DEBUG, *QUICK, *overrides], catch_exceptions=False)
     assert result.exit_code == 0, result.output
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose responses differ in reward."""
+    reset_accelerate()
+    runs = tmp_path_factory.mktemp("start")
+    sft = json.dumps({"name": "sft", "steps": 15, "batch_size": 32, "optimizer": {"learning_rate": 0.01}})
+    reasonrl_train("warm_start=null", f"algorithm={sft}", f"runs={runs}", "name=start")
+    return runs / "start" / "final"
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_whole_run(start: Path, tmp_path: Path, name: str) -> None:
+    algorithm = SIZES | RUNS[name]
+    model = ("warm_start=null", "model.tiny=null", f"model.path={start}")
+    reasonrl_train(*model, f"algorithm={json.dumps(algorithm)}", f"runs={tmp_path}", "name=mine", "seed=1")
     lines = [json.loads(line) for line in (tmp_path / "mine" / "metrics.jsonl").read_text().splitlines()]
-    lines = [line for line in lines if line["phase"] != "warm start"]
     assert [(line["phase"], line["step"]) for line in lines] == [(algorithm["name"], 1), (algorithm["name"], 2)]
     for line in lines:
         assert all(math.isfinite(value) for key, value in line.items() if key != "phase")

@@ -1,7 +1,6 @@
-"""GRPO, with outcome and process supervision, PPO and online DPO learn arithmetic, from one supervised start.
+"""GRPO, with outcome and process supervision, PPO, TRPO and online DPO learn arithmetic, from one supervised start.
 
-The long version, all algorithms with several seeds, is benchmarks/learning.py. TRPO, whose steps cost thirty of theirs,
-learns something easier in test_trpo_run.py.
+The long version, all algorithms with several seeds, is benchmarks/learning.py.
 """
 
 import json
@@ -31,7 +30,9 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["learning/grpo", "learning/grpo_process", "learning/ppo", "debug/online_dpo"])
+@pytest.mark.parametrize(
+    "name", ["learning/grpo", "learning/grpo_process", "learning/ppo", "learning/trpo", "debug/online_dpo"]
+)
 def test_it_learns_arithmetic(start: Path, tmp_path: Path, name: str) -> None:
     path = str(ROOT / "configs" / f"{name}.yaml")
     given = ["warm_start=null", "model.tiny=null", f"model.path={start}", f"algorithm.steps={STEPS}"]

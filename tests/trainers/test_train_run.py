@@ -1,4 +1,4 @@
-"""Whole runs: `reasonrl train` on the debug config, what it leaves behind, and that it learns."""
+"""Whole runs: `reasonrl train` on the debug config, and what it leaves behind."""
 
 import json
 import math
@@ -237,16 +237,6 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return config.load(DEBUG, [f"task={path}", f"runs={tmp_path / 'runs'}", *SMALL, *overrides])
 
     return make
-
-
-def test_a_short_run_learns(small: Any) -> None:
-    wanted = small(
-        "sevens", "algorithm.steps=20", "algorithm.problems_per_step=4", "algorithm.group_size=8",
-        "algorithm.optimizer.learning_rate=0.01", "algorithm.minibatches=1", "algorithm.kl.coefficient=0",
-    )  # fmt: skip
-    rewards = [line["reward"] for line in metrics(run.train(wanted, silent()), "grpo")]
-    assert sum(rewards[:3]) / 3 < 0.2
-    assert sum(rewards[-3:]) / 3 > 0.6
 
 
 def test_where_all_rewards_agree_no_weight_changes(small: Any) -> None:

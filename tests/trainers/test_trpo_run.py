@@ -1,4 +1,4 @@
-"""Whole runs of TRPO: every part connected, within the trust region at every step, and learning."""
+"""Whole runs of TRPO: every part connected, within the trust region at every step."""
 
 import json
 import math
@@ -73,16 +73,6 @@ def test_a_run_of_the_command(tmp_path: Path) -> None:
     assert (folder / "final" / "model.safetensors").is_file()
 
 
-class Sevens(Verifier):
-    """The share of sevens among a response's characters: easy to learn."""
-
-    name = "sevens"
-    isolation = "inline"
-
-    def verify(self, problem: Problem, response: Response) -> Verdict:
-        return Verdict(response.text.count("7") / max(1, response.tokens), "counted")
-
-
 class Same(Verifier):
     """The same reward for everything."""
 
@@ -93,43 +83,20 @@ class Same(Verifier):
         return Verdict(0.3, "same")
 
 
-@pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes the config of a short run with one of these verifiers, without a warm start."""
-    for verifier in (Sevens, Same):
-        for name, source in offered(verifier).items():
-            monkeypatch.setitem(installed().verifiers, name, source)
-
-    def make(verifier: str, *overrides: str) -> run_config.RunConfig:
-        task = {
-            "name": verifier,
-            "generator": {"name": "arithmetic", "options": {"digits": 1, "eval_rows": 10}},
-            "prompt": {"template": "{{ question }}"},
-            "verifiers": [{"name": verifier}],
-            "sampling": {"max_tokens": 6},
-        }
-        path = tmp_path / f"{verifier}.yaml"
-        path.write_text(yaml.safe_dump(task))
-        config = written(tmp_path, warm_start=None)
-        return run_config.load(str(config), [f"task={path}", f"runs={tmp_path / 'runs'}", *overrides])
-
-    return make
-
-
-def test_a_short_run_learns(small: Any) -> None:
-    wanted = small(
-        "sevens", "algorithm.steps=9", "algorithm.problems_per_step=4", "algorithm.group_size=16",
-        "algorithm.kl.coefficient=0", "algorithm.max_kl=0.1", "algorithm.damping=0.001", "algorithm.cg_iterations=3",
-    )  # fmt: skip
-    lines = metrics(run.train(wanted, silent()))
-    rewards = [line["reward"] for line in lines]
-    assert sum(rewards[:2]) / 2 < 0.2
-    assert sum(rewards[-2:]) / 2 > 0.6
-    assert all(line["trust_kl"] <= 0.1 for line in lines)
-
-
-def test_where_all_rewards_agree_no_weight_changes(small: Any) -> None:
-    wanted = small("same", "algorithm.steps=2", "algorithm.kl.coefficient=0")
+def test_where_all_rewards_agree_no_weight_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(installed().verifiers, "same", offered(Same)["same"])
+    task = {
+        "name": "same",
+        "generator": {"name": "arithmetic", "options": {"digits": 1, "eval_rows": 10}},
+        "prompt": {"template": "{{ question }}"},
+        "verifiers": [{"name": "same"}],
+        "sampling": {"max_tokens": 6},
+    }
+    (tmp_path / "same.yaml").write_text(yaml.safe_dump(task))
+    given = [f"task={tmp_path / 'same.yaml'}", f"runs={tmp_path / 'runs'}"]
+    wanted = run_config.load(
+        str(written(tmp_path, warm_start=None)), [*given, "algorithm.steps=2", "algorithm.kl.coefficient=0"]
+    )
     folder = run.train(wanted, silent())
     final = AutoModelForCausalLM.from_pretrained(folder / "final").state_dict()
     start = load_policy(wanted.model, wanted.seed).model.state_dict()

@@ -97,7 +97,7 @@ def test_a_step_that_is_refused_leaves_every_bit(
     policy, moved = policy_of(), []
     before = weights_of(policy.model)
 
-    def too_much(*_: Any) -> float:
+    def too_much(*_: Any, **__: Any) -> float:
         moved.append(not unchanged(policy, before))
         return value
 

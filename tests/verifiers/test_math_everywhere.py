@@ -50,11 +50,13 @@ def test_an_event_loop_says_the_same(here: list[tuple[float | None, str]]) -> No
     assert found == [*here[::2], *here[1::2]]
 
 
-def test_every_case_is_judged_right_under_the_scorers_deadline() -> None:
+def test_every_case_is_judged_right_under_the_scorers_deadline(here: list[tuple[float | None, str]]) -> None:
     with Scorer([weighted(Math)], workers=1, deadline=DEADLINE) as scorer:
         for row in ROWS:
             scorer.submit(row["id"], Problem(row["id"], "", row["gold"]), Response(row["response"]))
         scored = scorer.collect()
+    judged = [scored[row["id"]] for row in ROWS if row["kind"] != "bomb"]
+    assert [(one.verdicts[0].reward, one.verdicts[0].reason) for one in judged] == here
     wrong = [row["id"] for row in ROWS if row["kind"] != "bomb" and scored[row["id"]].reward != float(row["equal"])]
     # a bomb as the reference is a fault of the data, which is unjudged and earns nothing either
     bombs = [row["id"] for row in ROWS if row["kind"] == "bomb" and scored[row["id"]].reward not in (0.0, None)]

@@ -1,12 +1,13 @@
-"""math: is the answer mathematically equal to the reference? Built on math-verify."""
+"""math: is the answer mathematically equal to the reference? And math_verify, the library of that name as it is."""
 
 from reasonrl import Verifier, hookimpl
+from reasonrl_math.library import MathVerify
 from reasonrl_math.verifier import Math
 
-__all__ = ["Math", "reasonrl_verifiers"]
+__all__ = ["Math", "MathVerify", "reasonrl_verifiers"]
 
 
 @hookimpl
 def reasonrl_verifiers() -> list[type[Verifier]]:
-    """The math verifier bundled with reasonrl."""
-    return [Math]
+    """The math verifiers bundled with reasonrl."""
+    return [Math, MathVerify]

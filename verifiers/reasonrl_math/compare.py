@@ -73,7 +73,8 @@ def _opened(node: Node) -> Node:
     if isinstance(node, Bag):
         items = [item for one in node.items for item in _members(one)]
         node = Bag(tuple(items), node.joined)
-        return _opened(node.items[0]) if len(items) == 1 else node
+        nested = len(items) == 1 and isinstance(items[0], Bag) and items[0].joined == node.joined == "{}"
+        return _opened(items[0]) if len(items) == 1 and not nested else node
     return node
 
 
@@ -157,21 +158,24 @@ def _same_quantities(one: Node, other: Node) -> bool:
 
 
 def _same_ratios(one: Node, other: Node) -> bool:
-    """a : b : c up to a common factor; times of day as they stand. Of two members a ratio is also their quotient."""
-    if isinstance(one, Ratio) and isinstance(other, Ratio):
-        if len(one.items) != len(other.items):
-            return False
-        if one.clock and other.clock:
-            return one.items == other.items
-        crossed = [
-            (Apply("*", (a, other.items[0])), Apply("*", (b, one.items[0])))
-            for a, b in zip(one.items, other.items, strict=True)
-        ]
-        return all(_same(a, b) for a, b in crossed) and _same(*_signs(one, other))
-    ratio, value = (one, other) if isinstance(one, Ratio) else (other, one)
-    if not isinstance(ratio, Ratio) or len(ratio.items) != 2 or ratio.clock or not isinstance(value, EXPRESSION):
+    """a : b : c up to a common factor; times of day as they stand. A ratio is no number: 1/2 is not 1 : 2."""
+    if not (isinstance(one, Ratio) and isinstance(other, Ratio)) or len(one.items) != len(other.items):
         return False
-    return _same(Apply("/", ratio.items), value)
+    if one.clock and other.clock:
+        return _times(one, other) == _times(other, one)
+    crossed = [
+        (Apply("*", (a, other.items[0])), Apply("*", (b, one.items[0])))
+        for a, b in zip(one.items, other.items, strict=True)
+    ]
+    return all(_same(a, b) for a, b in crossed) and _same(*_signs(one, other))
+
+
+def _times(one: Ratio, other: Ratio) -> tuple[object, ...]:
+    """What a time is compared by: its half of the day only if the other has one, too; 22:30 is 10:30 p.m."""
+    hour = rational(one.items[0]) or Fraction(0)
+    if one.half == "p" and not other.half and (rational(other.items[0]) or 0) > 12:
+        hour += 12
+    return hour, one.items[1:], one.half if other.half else ""
 
 
 def _signs(one: Ratio, other: Ratio) -> tuple[Node, Node]:
@@ -186,6 +190,8 @@ def _same_collections(one: Node, other: Node) -> bool:
         return True
     left, right = (values_of(node) if isinstance(node, Bag) else node for node in (one, other))
     if len(left.items) != len(right.items) or len(left.items) > MAX_ITEMS:
+        return False
+    if any(map(_is_closed_interval, (one, other))) and isinstance(one, Bag) != isinstance(other, Bag):
         return False
     # assignments are a tuple only where the other side is one: "x = 3, y = -2" is (3, -2), and also the list 3, -2
     pairs = ((one, left), (other, right))
@@ -202,6 +208,11 @@ def _same_collections(one: Node, other: Node) -> bool:
     if (ordered and not any(assignments)) or Dots() in (*left.items, *right.items):
         return not any(map(is_set_of_reals, (left, right))) and _in_order(left.items, right.items)
     return _matched(left.items, right.items)
+
+
+def _is_closed_interval(node: Node) -> bool:
+    """[1, 5] is more than its ends; [1, 5, 7] is a list."""
+    return isinstance(node, Bracket) and len(node.items) == 2 and (node.opened, node.closed) == ("[", "]")
 
 
 def _same_lists_of_relations(one: Bag | Bracket, other: Bag | Bracket) -> bool:

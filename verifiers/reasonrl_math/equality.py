@@ -32,6 +32,7 @@ Units = Literal["optional", "required"]
 Expect = Literal["any", "number", "choice", "words"]
 
 SPACING = re.compile(r"\\left\b|\\right\b|\\[!,;:]|[\s$]")
+PARTED = re.compile(r"(?<=\d)(?:\\[,;:]|\s)+(?=\d)")
 DECIMAL = re.compile(r"-?\d*\.(\d+)")
 LEAST_DIGITS = 4  # significant ones of a rounded decimal
 BARE_UNIT = re.compile(r"[^\\$]*\d\s[A-Za-z]")
@@ -57,8 +58,9 @@ class Policy:
 
 
 def same_text(reference: str, answer: str) -> bool:
-    """Whether two answers are the same text, spacing apart."""
-    return SPACING.sub("", reference) == SPACING.sub("", answer)
+    """Whether two answers are the same text, spacing and text commands apart; digits with space between stay apart."""
+    one, other = (SPACING.sub("", PARTED.sub("¦", rewrite.WRAPPED.sub(r"\1", text))) for text in (reference, answer))
+    return one == other
 
 
 def fault(reference: str, policy: Policy) -> str | None:
@@ -167,7 +169,7 @@ def _other_readings(
     if isinstance(given, Bag | Bracket) and not isinstance(expected, Bag | Bracket) and "," in clean(reference):
         return same(parse(reference, thousands=False), given)  # 100,200,300 as a list
     bare = BARE_UNIT.fullmatch(clean(reference)) or BARE_UNIT.fullmatch(clean(answer))
-    if bare and not set("\\$") & set(reference + answer):
+    if bare and (not set("\\$") & set(reference + answer) or Quantity in map(type, (expected, given))):
         return same(parse(reference, letters_are_units=True), parse(answer, letters_are_units=True))
     if policy.percent == "bare" and clean(reference).endswith(r"\%") and not clean(answer).endswith(r"\%"):
         return same(parse(clean(reference).removesuffix(r"\%")), given)

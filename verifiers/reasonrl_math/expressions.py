@@ -54,7 +54,7 @@ class Expressions(Primaries):
                 op = self.next().text
                 right = self.factor_with_sign()
             elif self.starts_factor():
-                if self.token.kind == "number" and self.tokens[self.at - 1].text not in (")", "}"):
+                if self.token.kind == "number" and self.tokens[self.at - 1].text not in (")", "}", "!"):
                     raise Unreadable("a number directly after a factor")
                 op, right = "*", self.power()
             else:

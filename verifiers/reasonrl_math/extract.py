@@ -6,7 +6,9 @@ from typing import Literal
 Where = Literal["boxed", "phrases", "last_number"]
 
 BRACES = re.compile(r"\\(?P<box>boxed|fbox)\s*(?:\{|(?P<bare>[^\s{}\\$]+))|\\.|[{}]", re.DOTALL)
-PHRASE = re.compile(r"<answer>(?P<tagged>[^<]*)</answer>|(?i:\banswer(?:\s+is\b|\**\s*:))|####")
+PHRASE = re.compile(
+    r"<answer>(?P<tagged>[^<]*)</answer>|(?i:\banswer(?:\s+is\b|\**\s*:)|\bfinal\s+answer\**\s*(?=\n|\*\*))|####"
+)
 MATH = re.compile(r"\$\$?(?P<dollar>[^$]+)\$|\\\((?P<inline>.+?)\\\)|\\\[(?P<display>.+?)\\\]", re.DOTALL)
 SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 # "24 apples are left" answers 24; "3 or 4", "3 percent" and a sentence with a second number are left whole.

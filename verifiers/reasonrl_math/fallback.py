@@ -1,11 +1,10 @@
 """math-verify, for what the parser of this package cannot read: parses both texts and compares them."""
 
-import logging
 import re
 from functools import lru_cache
 from typing import Any
 
-from reasonrl_math import rewrite
+from reasonrl_math import library, rewrite
 
 DIGITS = 30  # to which two irrational numbers are compared, relative to their size
 LISTED = re.compile(r"[,;]|\bor\b|\band\b")
@@ -18,20 +17,15 @@ def parse(latex: str) -> Any | None:
     """The sympy object of one answer, or None if it cannot be parsed. Builds a tree; evaluates no text.
 
     Only math-verify's LaTeX route is used: its route for plain expressions hands text to sympy's parse_expr, which is
-    an eval. Its alarms are off because they work in the main thread only; the scorer has a deadline of its own.
+    an eval.
     """
     from math_verify import LatexExtractionConfig
-    from math_verify import parse as extract
 
-    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that its alarms are off
     text = rewrite.to_latex(latex)
     if text is None or not text.strip() or FOREIGN.search(text):
         return None
-    found = extract(
-        rf"\boxed{{{text}}}",
-        [LatexExtractionConfig(boxed_match_priority=0)],
-        fallback_mode="no_fallback",
-        parsing_timeout=None,
+    found = library.parse(
+        rf"\boxed{{{text}}}", [LatexExtractionConfig(boxed_match_priority=0)], fallback_mode="no_fallback"
     )
     return found[0] if found else None
 
@@ -46,14 +40,12 @@ def _equal_parsed(reference: Any, answer: Any) -> bool:
 
     math-verify rounds to 6 decimals and chops small differences, so that 1/1500! would equal 1/1502!.
     """
-    from math_verify import verify
-
     if reference is None or answer is None:
         return False
     one, other = _number(reference), _number(answer)
     if one is not None and other is not None and one.is_Rational and other.is_Rational:
         return bool(one == other)
-    if not verify(reference, answer, timeout_seconds=None, allow_set_relation_comp=True):
+    if not library.equal(reference, answer, allow_set_relation_comp=True):
         return False
     if one is None or other is None or not (one.is_finite and other.is_finite):
         return True
@@ -83,7 +75,4 @@ def _chains_hold(answer: str) -> bool:
 
 def shown(latex: str) -> str:
     """What was made of an answer, as text for the evidence."""
-    try:
-        return str(parse(latex))[:200]
-    except ValueError:  # Python refuses to print whole numbers of more than 4300 digits
-        return "a number too long to print"
+    return library.shown(parse(latex))

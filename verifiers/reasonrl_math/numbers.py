@@ -114,6 +114,7 @@ class Numeric:
 
     def __init__(self, point: Mapping[str, Fraction], digits: int, terms: int = MAX_TERMS) -> None:
         self.point = point
+        self.imaginary = False  # whether a step had a value that is not real
         self.terms = terms  # of sums, those within them included
         self.mp = context(digits)
 
@@ -140,6 +141,7 @@ class Numeric:
             raise NoValue(f"{node.op} is not defined here") from None
         if self.mp.isnan(value):
             raise NoValue(f"{node.op} is not defined here")
+        self.imaginary |= bool(self.mp.im(value))
         return value if self.mp.im(value) else self.mp.re(value)  # i · i is real, and only reals have an order
 
     def _symbol(self, name: str) -> Any:

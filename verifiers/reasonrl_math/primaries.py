@@ -1,6 +1,6 @@
 r"""Numbers, symbols and functions of the allow-list: what an expression is made of.
 
-`Expressions` in `expressions.py` joins them; brackets and matrices are read by `Answers` in `parse.py`.
+`Expressions` in `expressions.py` joins them; brackets and matrices are read by `Answers` in `answers.py`.
 """
 
 import re
@@ -216,6 +216,8 @@ class Primaries(Cursor, ABC):
     def _function_arguments(self, name: str) -> tuple[Node, ...]:
         """In parentheses, or the factors up to the next function, bracket or sign."""
         if self.take("("):
+            if self.here("["):
+                raise Unreadable("a list as an argument")
             args = [self.sum()]
             while self.take(","):
                 args.append(self.sum())

@@ -91,6 +91,9 @@ def _interval(node: Bracket) -> Pieces | None:
 
 
 def _bag(node: Bag) -> Pieces | None:
+    first = node.items[0] if node.items else None
+    if isinstance(first, Relation) and first.ops == ("!=",) and node.joined != "{}":  # x != -2, 2
+        node = Bag(tuple(_unequal(first, item) for item in node.items), "and")
     if node.joined != "{}" and all(isinstance(item, Relation) for item in node.items):
         known = [part for part in map(pieces, node.items) if part is not None]
         if len(known) < len(node.items):
@@ -115,17 +118,40 @@ def _bag(node: Bag) -> Pieces | None:
     return tuple(found)
 
 
+def _unequal(first: Relation, item: Node) -> Node:
+    constant = isinstance(item, EXPRESSION) and not symbols(item)
+    return Relation(("!=",), (first.members[0], item)) if constant else item
+
+
 def _solution(node: Relation) -> Pieces | None:
-    """The solutions of a chain of linear relations in one variable."""
+    """The solutions of a chain of relations in one variable, linear or of the absolute value of something linear."""
     if not all(isinstance(member, EXPRESSION) for member in node.members) or "≈" in node.ops:
         return None
     solution = LINE
     for op, left, right in zip(node.ops, node.members, node.members[1:], strict=False):
-        solved = _linear(op, left, right)
+        solved = _distance(op, left, right) or _linear(op, left, right)
         if solved is None:
             return None
         solution = _intersection(solution, _merged(solved))
     return solution
+
+
+def _distance(op: str, left: Node, right: Node) -> Pieces | None:
+    """|a| < c is a < c and a > −c; |a| > c is a > c or a < −c. A ± c is meant as two: x ≠ ±2."""
+    if isinstance(right, Apply) and right.op == "abs":
+        op, left, right = FLIPPED[op], right, left
+    absolute = isinstance(left, Apply) and left.op == "abs"
+    if not (absolute or (op == "!=" and isinstance(right, Apply) and right.op == "pm" and len(right.args) == 1)):
+        return None
+    inner = left.args[0] if absolute and isinstance(left, Apply) else left
+    end = right if absolute or not isinstance(right, Apply) else right.args[0]
+    if symbols(end) or order(end, ZERO) < 0:
+        return None
+    sides = _linear(op, inner, end), _linear(FLIPPED[op], inner, negative(end))
+    if sides[0] is None or sides[1] is None:
+        return None
+    both = op in ("<", "<=", "!=")
+    return _intersection(_merged(sides[0]), _merged(sides[1])) if both else sides[0] + sides[1]
 
 
 def _linear(op: str, left: Node, right: Node) -> Pieces | None:

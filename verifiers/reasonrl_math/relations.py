@@ -32,13 +32,27 @@ def plain(node: Node) -> Node:
     members, ops = list(node.members), list(node.ops)
     named = is_name(members[0]) and members[0] not in members[1:]
     values = members[1:] if named else members
+    if named and len(members) > 2 and _names_of_one(members):
+        return Bag(tuple(Relation(("=",), (name, members[-1])) for name in members[:-1]), ",")
     if not named and len(values) == 2 and any(map(_free, values)) and not _identical(*values):
         return node  # an equation
+    if not named and len(values) > 2 and _free(values[0]) and not any(map(_free, values[1:])):
+        return Relation(("=",), (values[0], plain(Relation(tuple(ops[1:]), tuple(values[1:])))))  # a + b = 1 + 3 = 4
     for op, member in zip(ops[1:] if named else ops, values[1:], strict=True):
         if not (_rounds(values[0], member) if op == "≈" else _identical(values[0], member)):
             raise NoValue("a chain that does not hold")
     value = values[0] if ops[-1] == "≈" or not named else values[-1]
     return Relation(("=",), (members[0], value)) if named else values[-1 if ops[-1] == "=" else 0]
+
+
+def _names_of_one(members: list[Node]) -> bool:
+    """x = y = 1 gives each name its value."""
+    names = members[:-1]
+    return (
+        len(set(names)) == len(names)
+        and all(isinstance(one, Sym) and is_name(one) for one in names)
+        and not _free(members[-1])
+    )
 
 
 def _free(node: Node) -> bool:

@@ -5,7 +5,10 @@ import re
 TEXT_COMMAND = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)"
 WRAPPED = re.compile(rf"{TEXT_COMMAND}\s*\{{([^{{}}]*)\}}")
 BARE_WORD = re.compile(r"(?:[A-Z][a-z]+|[A-Za-z]{4,})(?:[ -][A-Za-z]+)*")
-CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*:?\s*)?\(?\s*([A-Z])\s*\)?(?:\s*[.:)]\s*\S.*)?", re.DOTALL)
+CHOICE = re.compile(
+    r"(?:(?:[Tt]he\s+)?(?:[Cc]orrect\s+)?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?:\s+is)?\s*:?\s*)?\(?\s*([A-Z])\s*\)?(?:\s*[.:)]\s*\S.*)?",
+    re.DOTALL,
+)
 MIXED = re.compile(r"([-+]?)(\d+)(?:\s+(\d+)/(\d+)|\s*\\[dtc]?frac\{?\s*(\d+)\s*\}?\{?\s*(\d+)\s*\}?)")
 REPEATING = re.compile(r"([-+]?)(\d*)\.(\d*)\\(?:overline|bar)\{?(\d+)\}?")
 ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|(\d+|[a-z]))")
@@ -13,15 +16,19 @@ PERCENT = re.compile(rf"\s*{TEXT_COMMAND}\s*\{{\s*(?:percent|pct|%|\\%)\s*\}}")
 SMALL_CHOICE = re.compile(r"\(?([a-j])\)?\.?")
 MEANINGS = {  # of words that are mathematics
     r"\mathbb{R}": "all real numbers|all reals|real numbers|the real numbers|all real values|any real number",
-    r"\emptyset": "no solution|no solutions|no real solution|no real solutions|empty set|the empty set|none",
+    r"\infty": "infinity|positive infinity",
+    r"-\infty": "negative infinity|minus infinity",
+    r"\emptyset": "no solution|no solutions|no real solution|no real solutions|there is no solution|"
+    "there are no solutions|there are no real solutions|empty set|the empty set|none",
 }
 MEANING_OF = {words: latex for latex, phrases in MEANINGS.items() for words in phrases.split("|")}
+EXCEPT = re.compile(r"(?:[Aa]ll )?(?:[Rr]eal numbers|[Rr]eals) except(?: for)? +(?:x *= *)?\$?(\S[^$]*?)\$?\.?")
 LITERAL = {r"\varnothing": r"\emptyset", "∅": r"\emptyset", "**": "^", "−": "-", "∞": r"\infty"}
 
 
 def plain_text(latex: str) -> str:
     """The answer without text commands and surplus space, in lower case."""
-    return " ".join(WRAPPED.sub(r"\1", latex).replace("$", "").rstrip(". ").lower().split())
+    return " ".join(WRAPPED.sub(r"\1", latex).replace("$", "").strip(' ."“”').lower().split())
 
 
 def as_word(latex: str) -> str | None:
@@ -50,6 +57,8 @@ def small_choice(latex: str) -> str | None:
 
 def meaning(latex: str) -> str:
     """LaTeX of words with a mathematical meaning, such as "all real numbers"; other answers as they are."""
+    if found := EXCEPT.fullmatch(WRAPPED.sub(r"\1", latex).strip()):
+        return rf"\mathbb{{R}} \setminus \{{{found[1]}\}}"
     return MEANING_OF.get(plain_text(latex), latex)
 
 

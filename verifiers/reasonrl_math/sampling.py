@@ -45,7 +45,8 @@ def points(names: frozenset[str], only_whole: bool) -> Iterator[Point]:
 
 
 def same_expression(one: Node, other: Node) -> bool:
-    """Whether two expressions are equal wherever both are real; where they seldom are, also as complex numbers.
+    """Whether two expressions are equal wherever both, and all their parts, are real; where they seldom are, also as
+    complex numbers.
 
     Raises:
         Unreadable: a collection within an expression.
@@ -66,7 +67,7 @@ def same_expression(one: Node, other: Node) -> bool:
             same = same_value(one, other, point)
         except NoValue:
             continue
-        if not (_imaginary(numeric, left) or _imaginary(numeric, right)):
+        if not (numeric.imaginary or _imaginary(numeric, left) or _imaginary(numeric, right)):
             if not same:
                 return False
             real += 1

@@ -22,7 +22,7 @@ class Token:
 CHARACTERS = {
     "π": r"\pi ", "√": r"\sqrt ", "∞": r"\infty ", "±": r"\pm ", "×": r"\times ", "·": r"\cdot ", "÷": r"\div ",
     "−": "-", "–": "-", "≤": r"\leq ", "≥": r"\geq ", "≠": r"\neq ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ",
-    "∅": r"\emptyset ", "°": r"^\circ ", "²": "^2 ", "³": "^3 ", "½": r"\frac12 ", "¼": r"\frac14 ", "¾": r"\frac34 ",
+    "∅": r"\emptyset ", "°": r"^\circ ", "½": r"\frac12 ", "¼": r"\frac14 ", "¾": r"\frac34 ",
     "ℝ": r"\mathbb{R}", "≈": r"\approx ", "…": r"\ldots ", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ",
     "⌉": r"\rceil ", "\u00a0": " ", "\u202f": " ", "\u2009": " ", r"\bar{": r"\overline{", r"\bar ": r"\overline ",
     "**": "^", "<=": r"\leq ", ">=": r"\geq ",
@@ -35,10 +35,17 @@ SAME = {
     "lbrace": "{set", "rbrace": "}set", "{": "{set", "}": "}set", "degree": "circ", "ast": "*", "times": "*",
     "cdot": "*", "div": "/", "lg": "log", "bar": "overline", "colon": ":", "backslash": "setminus",
     "smallsetminus": "setminus", "land": "and", "wedge": "and", "lor": "or", "vee": "or", "thickapprox": "approx",
-    "simeq": "approx", "mid": "|",
+    "simeq": "approx", "mid": "|", "langle": "(", "rangle": ")",
 }  # fmt: skip
+TEMPERATURE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\(?:text|mathrm)\s*\{\s*([CF])\s*\}|([CF])(?![A-Za-z]))")
+JOINING = re.compile(r"\b(?:and|or|to)\b")
+DOTTED = re.compile(r"(?<=[\d.])\\dot\s*\{?(\d)\}?(?:(\d*)\\dot\s*\{?(\d)\}?)?")
+RAISED, LOWERED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "₀₁₂₃₄₅₆₇₈₉₊₋ₙ"
+LEVEL = str.maketrans(RAISED + LOWERED, "0123456789+-n" * 2)
+DEGREES = re.compile(r"\^\s*\{?\s*\\(?:text|mathrm)\s*\{o\}\s*\}?")
+ALIGNED = re.compile(r"\s*\\begin\{(aligned|gathered|split)\}(.*)\\end\{\1\}\s*", re.DOTALL)
 DROPPED = re.compile(
-    r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])|\\[()\[\]!]|(?<!\\)\$"
+    r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits|checkmark)(?![A-Za-z])|\\(?:text)?color\s*\{[^{}]*\}|\\[()\[\]!]|(?<!\\)\$"
 )
 SPACES = re.compile(r"\\(?:quad|qquad|;|:|,| |enspace|thinspace|space|hspace\{[^{}]*\})|[~\s]")
 GROUPED = re.compile(r"(?<=\d)(?:\{,\}|\\?,\\!)\s*(?=\d{3}(?!\d))")  # 126{,}000 and 10,\!080
@@ -51,6 +58,7 @@ TOKEN = re.compile(
 FUNCTION_NAMES = "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln exp sqrt max min gcd"
 FUNCTIONS = frozenset(FUNCTION_NAMES.split())
 PLAIN = FUNCTIONS | {"pi", "infinity", "infty", "inf", "and", "or", "percent", "pct", "union", "abs"}
+GREEK_WORDS = frozenset({"alpha", "beta", "theta", "lambda"})
 AS_COMMAND = {"infinity": "infty", "inf": "infty", "percent": "%", "pct": "%", "union": "cup"}
 SCIENTIFIC = re.compile(r"(?<![A-Za-z\\\d])(\d+\.?\d*|\.\d+)[eE]([-+]?\d{1,4})(?![\d.A-Za-z])")
 NUMBER = re.compile(r"[-+]?\s*(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)\s*(?:\\?%)?")
@@ -58,10 +66,17 @@ NUMBER = re.compile(r"[-+]?\s*(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)\s*(?:\\?%)?")
 
 def clean(text: str) -> str:
     """One spelling of characters; delimiters of mathematics and sizes of brackets are gone."""
-    text = GROUPED.sub("", text.strip()).replace(r"\\", "¶").replace(r"\angle", "")
+    text = GROUPED.sub("", text.strip()).replace(r"\\", "¶").replace(r"m\angle", "").replace(r"\angle", "")
     text = re.sub(r"\\(?=\d)", "", text).replace(r"\%", "%").replace(r"\$", "¤")  # \15: a lost dollar sign
     for old, new in CHARACTERS.items():
         text = text.replace(old, new)
+    text = re.sub(f"[{RAISED}]+", lambda found: f"^{{{found[0].translate(LEVEL)}}}", text)
+    text = re.sub(f"[{LOWERED}]+", lambda found: f"_{{{found[0].translate(LEVEL)}}}", text)
+    text = DOTTED.sub(lambda found: rf"\overline{{{''.join(part or '' for part in found.groups())}}}", text)
+    text = DEGREES.sub(r"^\\circ ", text)
+    text = TEMPERATURE.sub(lambda found: rf"\text{{deg{found[1] or found[2]}}}", text)
+    if aligned := ALIGNED.fullmatch(text):
+        text = aligned[2].replace("&", "").strip("¶ ").replace("¶", ", ")
     text = SCIENTIFIC.sub(r"\1*10^{\2}", text)
     text = re.sub(r"(?<![\d)}])\s*!=|\s!=", r"\\neq ", text)
     text = SPACES.sub(" ", DROPPED.sub("", text))
@@ -106,7 +121,7 @@ def _read(found: re.Match[str]) -> list[Token]:
 
 
 def _text(content: str) -> list[Token]:
-    content = " ".join(content.replace("$", "").split()).strip()
+    content = " ".join(content.split()).strip()
     if not content:
         return []
     if content in SYMBOLS:
@@ -114,6 +129,8 @@ def _text(content: str) -> list[Token]:
     if NUMBER.fullmatch(content.rstrip(".")):
         content = content.rstrip(".")
         return tokenise(content.replace(",", "").replace("\\%", "%").replace("%", r"\%"))[:-1]
+    if not re.search(r"[^\W\d_]", JOINING.sub("", content)):  # \text{3:5}, \text{\$}
+        return tokenise(content)[:-1]
     if re.fullmatch(r"[A-Za-z]|\([A-Za-z]\)", content):
         return [Token("letter", content.strip("()"))]
     word = content.lower().strip(",. ")
@@ -124,9 +141,11 @@ def _text(content: str) -> list[Token]:
 
 def _letters(run: str) -> list[Token]:
     """A run of letters: a function, a word of the vocabulary, a longer word, or a product of symbols."""
-    if run in PLAIN:
+    if run in PLAIN or run == "to":
         name = AS_COMMAND.get(run, run)
-        return [Token("text" if name in ("and", "or") else "command", name)]
+        return [Token("text" if name in ("and", "or", "to") else "command", name)]
+    if run in GREEK_WORDS:
+        return [Token("command", run)]
     if len(run) >= 2 and (is_unit_word(run) or len(run) >= 4):
         return [Token("text", run)]
     tokens, rest = [], run

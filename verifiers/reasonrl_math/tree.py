@@ -79,10 +79,11 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Members of a ratio a : b : c, or of a time of day."""
+    """Members of a ratio a : b : c, or of a time of day; `half` of the day: a, p or empty."""
 
     items: tuple["Node", ...]
     clock: bool
+    half: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from pydantic import Field
 
-from reasonrl import Problem, Response, Verdict, Verifier, VerifierOptions
+from reasonrl import Problem, Response, Verdict, VerifierOptions
 from reasonrl_math import equality, fallback
 from reasonrl_math.bounds import too_large
+from reasonrl_math.boxed import Boxed, unboxed
 from reasonrl_math.equality import Decimals, Expect, Percent, Policy, Units
-from reasonrl_math.extract import Where, extract_answer, last_box
-from reasonrl_math.near_miss import near_miss
+from reasonrl_math.extract import Where, extract_answer
 
 SHOWN = 200  # characters of an answer quoted in the evidence
 
@@ -34,7 +34,7 @@ class MathOptions(VerifierOptions):
     units: Units = Field("optional", description="optional, or required: a unit of the reference must be given")
 
 
-class Math(Verifier):
+class Math(Boxed):
     """Reward 1 if the answer equals the reference mathematically, else 0.
 
     Raises:
@@ -43,11 +43,10 @@ class Math(Verifier):
 
     name = "math"
     Options = MathOptions
-    requires = ("reference",)
 
     def verify(self, problem: Problem, response: Response) -> Verdict:
         """Reasons: correct, wrong, no_answer, too_large. Evidence: the extracted text, its parsed form, the rule."""
-        reference = _unboxed(problem.reference or "")
+        reference = unboxed(problem.reference or "")
         answer = extract_answer(response.text, self.options.answer, equality.parts(reference))
         if answer is None:
             return Verdict(0.0, "no_answer")
@@ -62,21 +61,13 @@ class Math(Verifier):
 
     def audit(self, problem: Problem) -> str | None:
         """A reference that is absent, too large, not parseable or of another kind than expected is a fault."""
-        reference = _unboxed(problem.reference or "").strip()
+        reference = unboxed(problem.reference or "").strip()
         if not reference:
             return "the reference is empty"
         if bound := too_large(reference):
             return f"the reference {reference[:SHOWN]!r} is too large: {bound}"
         fault = equality.fault(reference, self._policy())
         return None if fault is None else f"the reference {reference[:SHOWN]!r} {fault}"
-
-    def right_response(self, problem: Problem) -> str | None:
-        """The reference in a box."""
-        return rf"\boxed{{{problem.reference}}}" if (problem.reference or "").strip() else None
-
-    def wrong_response(self, problem: Problem) -> str | None:
-        """Something near that is not the same mathematically, in a box."""
-        return rf"\boxed{{{near_miss(problem.reference or '')}}}" if (problem.reference or "").strip() else None
 
     def warm_up(self) -> None:
         """Import mpmath, math-verify and sympy, and build the parsers' tables, by one comparison each."""
@@ -86,8 +77,3 @@ class Math(Verifier):
     def _policy(self) -> Policy:
         chosen: MathOptions = self.options
         return Policy(chosen.decimals, chosen.percent, chosen.units, chosen.expect)
-
-
-def _unboxed(reference: str) -> str:
-    """A reference that is given in a box is what is in it."""
-    return last_box(reference) or reference
