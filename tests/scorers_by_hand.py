@@ -18,16 +18,16 @@ TINY = TinyModelConfig(
 PAIRS = [
     ScoredPair("a", (3, 4, 5, 6), (3, 4, 5), 0.5),
     ScoredPair("b", (7, 8), (7, 9, 10, 11, 12, 13), 0.0),
-    ScoredPair("c", (3, 3, 3, 3, 3, 3, 3), (3, 3, 3, 4), 1.0),
+    ScoredPair("c", (3, 6, 9, 4, 7, 8, 5), (3, 6, 9, 7), 1.0),
     ScoredPair("d", (14, 5, 1), (14, 5, 2), 0.25),
-    ScoredPair("e", (9, 9), (9,), 0.0),
+    ScoredPair("e", (9, 10), (9,), 0.0),
 ]
 SOLUTIONS = [
     LabelledIds("a", (3, 4, 5, 6, 7), (2, 4), (1.0, 0.0)),
     LabelledIds("b", (8, 9, 10), (2,), (0.25,)),
     LabelledIds("c", (3, 5, 7, 9, 11, 13, 15, 4, 6), (1, 3, 8), (1.0, 1.0, 1.0)),
     LabelledIds("d", (16, 15), (1,), (0.0,)),
-    LabelledIds("e", (4, 4, 4, 4), (1, 2, 3), (1.0, 0.75, 0.0)),
+    LabelledIds("e", (4, 6, 5, 7), (1, 2, 3), (1.0, 0.75, 0.0)),
 ]
 EXAMPLES: dict[str, list[Any]] = {"reward_model": PAIRS, "process_reward_model": SOLUTIONS}
 

@@ -63,8 +63,8 @@ def first_error_accuracy(found: Tensor, labels: Tensor) -> tuple[Tensor, Tensor,
                               b: share of the right ones in which none is found
 
     Paper: ProcessBench, arXiv 2412.06559, §3.1.
-    Shapes: found and labels (N,), a step from 0 or −1 -> (), (), (): a, b, F1; each NaN where there is nothing to count,
-    F1 being 0 where a and b are.
+    Shapes: found and labels (N,), a step from 0 or −1 -> (), (), (): a, b, F1; each NaN where there is nothing to
+    count, F1 being 0 where a and b are.
     Raises ValueError when the shapes differ.
     """
     _check_shapes(found, labels)

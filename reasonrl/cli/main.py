@@ -18,7 +18,7 @@ from reasonrl.cli.tasks import tasks
 from reasonrl.cli.train import train
 from reasonrl.cli.verifiers import verifiers
 from reasonrl.cli.verify import verify
-from reasonrl.errors import ReasonRLError
+from reasonrl.errors import Interrupted, ReasonRLError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -53,12 +53,15 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a `ReasonRLError` is printed as its message, with exit code 2."""
+    """Run the command line; a `ReasonRLError` is printed as its message, with exit code 2 (or that of its signal)."""
     # Read by OpenMP as torch is imported, which the commands do later. Beside other work, threads that spin while they
     # wait for each other made sampling with a small model up to 16 times slower (docs/decisions.md).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
+    except Interrupted as ended:
+        Console(stderr=True).print(Text(str(ended)), soft_wrap=True)
+        sys.exit(ended.exit_code)
     except ReasonRLError as error:
         Console(stderr=True).print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
         sys.exit(2)

@@ -19,6 +19,7 @@ from reasonrl.config.policy import ImportanceConfig, KLConfig, PolicyConfig, Rol
 from reasonrl.config.ppo import CriticConfig, PenaltyConfig, PPOConfig
 from reasonrl.config.preference import DPOConfig, OnlineDPOConfig, PreferenceConfig
 from reasonrl.config.run import (
+    CheckpointConfig,
     EngineConfig,
     EvaluationConfig,
     RunConfig,
@@ -34,6 +35,7 @@ from reasonrl.config.trpo import TRPOConfig
 __all__ = [
     "AdvantageConfig",
     "CISPOConfig",
+    "CheckpointConfig",
     "CriticConfig",
     "CriticFreeConfig",
     "DAPOConfig",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from reasonrl import resources, yamlfile
+from reasonrl import files, resources, yamlfile
 from reasonrl.config.critic_free import (
     CISPOConfig,
     DAPOConfig,
@@ -135,6 +135,22 @@ class EvaluationConfig(Record):
         return self
 
 
+class CheckpointConfig(Record):
+    """What a run can be resumed from, beside the end of each phase and of the step that a signal stops it after.
+
+    Attributes:
+        every: steps between two checkpoints; 0 for none between.
+        keep: so many of the last are kept.
+        best: a metric of metrics.jsonl, as reward; the checkpoint where it was best is kept, too.
+        best_is: is the best the highest or the lowest?
+    """
+
+    every: int = Field(50, ge=0)
+    keep: int = Field(2, ge=1)
+    best: str | None = None
+    best_is: Literal["highest", "lowest"] = "highest"
+
+
 class RunConfig(Record):
     """One run: `warm_start` (supervised, if given), then `algorithm`, with evaluations around them.
 
@@ -146,6 +162,8 @@ class RunConfig(Record):
         sampling: what is different from the task's own sampling.
         precision: "bf16" computes in bfloat16 where that is safe; the weights keep their type.
         threads: of torch on the CPU; its own choice if null.
+        stall_minutes: a run in which nothing progresses for so long writes all stacks to its folder and stops; never
+            if null.
     """
 
     name: Name
@@ -159,8 +177,10 @@ class RunConfig(Record):
     engine: EngineConfig = EngineConfig()
     verification: VerificationConfig = VerificationConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
     precision: Literal["no", "bf16"] = "no"
     threads: int | None = Field(None, ge=1)
+    stall_minutes: float | None = Field(30.0, gt=0)
 
     @field_validator("task", mode="before", json_schema_input_type=_Text | TaskRef | None)
     @classmethod
@@ -178,7 +198,7 @@ class RunConfig(Record):
             if self.task is None:
                 raise ValueError(f"algorithm {self.algorithm.name} needs a task; name one, such as `task: gsm8k`")
             return self
-        for key in ("task", "warm_start", "sampling", "engine", "verification", "evaluation"):
+        for key in ("task", "warm_start", "sampling", "engine", "verification", "evaluation", "checkpoint"):
             if getattr(self, key) != type(self).model_fields[key].get_default():
                 raise ValueError(
                     f"algorithm {self.algorithm.name} learns from files alone and does not read {key!r}; leave it out"
@@ -211,4 +231,4 @@ def to_yaml(config: RunConfig) -> str:
 
 def save(config: RunConfig, path: Path) -> None:
     """Write the resolved run; `load` reads the same run back."""
-    path.write_text(to_yaml(config), encoding="utf-8")
+    files.write_text(path, to_yaml(config))

@@ -1,7 +1,7 @@
 """What training a reward model or a process reward model optimises."""
 
 from reasonrl.config import ProcessRewardModelConfig, RewardModelConfig, RunConfig
-from reasonrl.explain.text import count, factor, share
+from reasonrl.explain.text import count, factor, number, share
 from reasonrl.explain.updates import optimiser, parameters
 
 
@@ -12,6 +12,9 @@ def scorer(run: RunConfig, config: RewardModelConfig | ProcessRewardModelConfig)
     out = f"{share(config.held_out)} of the prompts, drawn by the seed"
     if config.held_out_files:
         out = f"{', '.join(config.held_out_files)}; training leaves out what has one of their prompts"
+    measured = (
+        [] if isinstance(config, RewardModelConfig) else [f"a step is found wrong where q < {number(config.threshold)}"]
+    )
     unit = "pair" if isinstance(config, RewardModelConfig) else "solution"
     size = f"{count(config.steps, 'step')} × {config.batch_size:,} = {count(config.steps * config.batch_size, unit)}"
     return [
@@ -19,7 +22,7 @@ def scorer(run: RunConfig, config: RewardModelConfig | ProcessRewardModelConfig)
         ("objective", [f"minimise over θ, once a step, on {count(config.batch_size, unit)}:", found[1]]),
         ("loss", found[2:]),
         ("data", [f"of {', '.join(files)}"]),
-        ("held out", [out]),
+        ("held out", [out, *measured]),
         ("optimiser", optimiser(config.optimizer, config.steps)),
     ]
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.core_model_loading import revert_weight_conversion
 
+from reasonrl import files
 from reasonrl.config import ModelConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.models.heads import check_head
@@ -99,13 +100,17 @@ def save_policy(policy: Policy, folder: Path) -> None:
     """Write model and tokenizer so that `from_pretrained` of transformers loads both.
 
     A model with LoRA is written merged; the adapter alone is beside it in `adapter/`, in peft's format.
+
+    Raises:
+        ReasonRLError: the disk is full, or may not be written to.
     """
-    if adapted_layers(policy.model):
-        policy.model.save_pretrained(folder, state_dict=merged_state(policy.model))
-        save_adapter(policy.model, folder / "adapter")
-    else:
-        policy.model.save_pretrained(folder)
-    policy.tokenizer.save_pretrained(folder)
+    with files.writing(folder):
+        if adapted_layers(policy.model):
+            policy.model.save_pretrained(folder, state_dict=merged_state(policy.model))
+            save_adapter(policy.model, folder / "adapter")
+        else:
+            policy.model.save_pretrained(folder)
+        policy.tokenizer.save_pretrained(folder)
 
 
 def load_tokenizer(path: str, revision: str | None = None, key: str = "model.path") -> Any:
@@ -172,7 +177,12 @@ def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str
         config = AutoConfig.from_pretrained(source, revision=revision)
         tokenizer = load_tokenizer(path, revision)
         model = AutoModelForCausalLM.from_pretrained(
-            source, revision=revision, config=config, dtype=DTYPES[dtype], attn_implementation=attention
+            source,
+            revision=revision,
+            config=config,
+            dtype=DTYPES[dtype],
+            attn_implementation=attention,
+            use_safetensors=True,  # the other format is a pickle
         )
         return model, tokenizer
 

@@ -110,7 +110,10 @@ def load_trained(
     options = {"revision": revision, "dtype": DTYPES[dtype], "attn_implementation": attention} | settings
     with loading(path, key) as source, without_report():
         config = AutoConfig.from_pretrained(source, revision=revision)
-        model, info = auto.from_pretrained(source, config=config, output_loading_info=True, **options)
+        # use_safetensors: the other format is a pickle
+        model, info = auto.from_pretrained(
+            source, config=config, output_loading_info=True, use_safetensors=True, **options
+        )
     if missing := sorted(info["missing_keys"]):
         saved = (config.architectures or ["model of no known kind"])[0]
         raise ReasonRLError(

@@ -2,10 +2,10 @@
 
 | columns | whose | labels |
 |---|---|---|
-| prompt, completions, labels | `reasonrl build steps`, TRL | of each step true or false, or a number from 0 to 1, or null |
-| problem, steps, label | ProcessBench | the first wrong step from 0, −1 if all are right; no label behind a wrong step |
-| input, label | Math-Shepherd | the same text twice, with the tag ки, and + or −, at the end of each step |
-| question.problem, label.steps | PRM800K | of each step the rating of the completion that was gone on with; 0 and 1 are good |
+| prompt, completions, labels | `reasonrl build steps`, TRL | true or false, a number from 0 to 1, or null |
+| problem, steps, label | ProcessBench | the first wrong step from 0, or −1; none behind a wrong step |
+| input, label | Math-Shepherd | one text twice, with the tag ки, and + or −, at the end of each step |
+| question, label.steps | PRM800K | the rating of the completion that was gone on with; 0 and 1 are good |
 """
 
 from collections import Counter

@@ -6,6 +6,7 @@ as `convention: token_classification`. Where it departs from the papers: they tr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ class ProcessRewardModelLoss(ScorerLoss[LabelledIds]):
         scorer, session: what is trained, and how.
     """
 
-    shown = {
+    shown: ClassVar = {
         "accuracy": "step accuracy",
         "roc_auc": "step ROC-AUC",
         "calibration_error": "calibration error (ECE)",

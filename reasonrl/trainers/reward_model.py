@@ -6,6 +6,7 @@ shifted afterwards so that demonstrations have a mean of 0; `center` holds them 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -45,7 +46,7 @@ class RewardModelLoss(ScorerLoss[ScoredPair]):
         scorer, session: what is trained, and how.
     """
 
-    shown = {
+    shown: ClassVar = {
         "accuracy": "accuracy",
         "margin": "margin r_w − r_l",
         "calibration_error": "calibration error (ECE)",

@@ -141,7 +141,7 @@ def examples_of(config: Config, scorer: TrainableScorer, seed: int, console: Con
     for side, examples in (("to train on", training), ("held out", held_out)):
         if not examples:
             raise ReasonRLError(
-                f"algorithm: of the {len(found):,} examples that fit none is {side}; give more data, or another held_out"
+                f"algorithm: none of the {len(found):,} examples that fit is {side}; give more, or change held_out"
             )
     console.print(
         f"examples  {len(training):,} to train on, {len(held_out):,} held out", highlight=False, soft_wrap=True

@@ -4,7 +4,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ class ScorerLoss(ABC, Generic[Example]):
         max_tokens: most tokens of a micro-batch, padding included.
     """
 
-    shown: dict[str, str]
+    shown: ClassVar[dict[str, str]]
 
     def __init__(self, scorer: TrainableScorer, session: Session, max_tokens: int) -> None:
         self.scorer, self.session, self.max_tokens = scorer, session, max_tokens
