@@ -195,7 +195,7 @@ def test_wrong_options(options: dict[str, Any], fault: str) -> None:
 
 
 def test_a_check_may_take_what_its_tests_may() -> None:
-    assert Code.check_seconds(CodeOptions(seconds=4, total_seconds=30)) == 2 * (30 + 8)
+    assert Code.check_seconds(CodeOptions(seconds=4, total_seconds=30)) == 2 * (30 + 2 * 4 + 1)
 
 
 def test_the_evidence_is_json(verdict: Kept) -> None:
