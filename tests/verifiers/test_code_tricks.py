@@ -29,6 +29,8 @@ def send(value):
         data = data[os.write(4, data):]
     os._exit(0)
 """
+COLLIDING = "same = [i * (2**61 - 1) for i in range(5000)]\npairs = [['list', key, 0] for key in same]\n"
+OR_FAIL = "else:\n    assert False"
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +60,16 @@ def prints(output: str, given: str = "") -> dict[str, Any]:
     ("test", "source", "reason"),
     [
         # An exception that ends a loop of the test quietly.
-        ("for got, want in zip(map(f, [1, 2]), [1, 4]): assert got == want", "def f(x):\n    raise StopIteration", "error"),
-        ("assert all(map(lambda x: f(x) == x * x, [1, 2]))", "class S(StopIteration):\n    pass\ndef f(x):\n    raise S", "error"),
+        ("for got, want in zip(map(f, [1]), [1]): assert got == want", "def f(x):\n    raise StopIteration", "error"),
+        (
+            "assert all(map(lambda x: f(x) == x * x, [1, 2]))",
+            "class S(StopIteration):\n    pass\ndef f(x):\n    raise S",
+            "error",
+        ),
         ("assert next(filter(f, [1]), 9) == 9", "def f(x):\n    raise StopIteration", "error"),
         # A class of the program's choice, named as one that the test wants.
         (
-            "try:\n    f(3)\nexcept ValueError:\n    pass\nelse:\n    assert False",
+            f"try:\n    f(3)\nexcept ValueError:\n    pass\n{OR_FAIL}",
             "class ValueError(Exception):\n    pass\ndef f(x):\n    raise ValueError",
             "error",
         ),
@@ -74,9 +80,9 @@ def prints(output: str, given: str = "") -> dict[str, Any]:
         (call(3, expected=9), "def f(x):\n    raise ValueError(chr(0xd800))", "error"),
         # Replies that would cost the judge much time to read.
         (call(3, expected=9), SEND + "def f(x):\n    send(['Fraction', '1e50000000', '0x1'])", "wrong"),
-        (call(3, expected=9), SEND + "def f(x):\n    send(['Fraction', '0x' + 'f' * 10**6, '0x' + 'd' * 10**6])", "wrong"),
-        (call(3, expected=9), SEND + "def f(x):\n    send(['set', *[['int', hex(i * (2**61 - 1))] for i in range(5000)]])", "wrong"),
-        (call(3, expected=9), SEND + "def f(x):\n    send(['dict', *[['list', i * (2**61 - 1), 0] for i in range(5000)]])", "wrong"),
+        (call(3, expected=9), SEND + "def f(x):\n    send(['Fraction', 'f' * 10**6, 'd' * 10**6])", "wrong"),
+        (call(3, expected=9), SEND + COLLIDING + "def f(x):\n    send(['set', *same])", "wrong"),
+        (call(3, expected=9), SEND + COLLIDING + "def f(x):\n    send(['dict', *pairs])", "wrong"),
         # Changed arguments of another kind than were given.
         ("a = [3]\nassert f(a) == 9", SEND + "def f(x):\n    send(3)", "error"),
         # Output that is no text, or ends too late.
@@ -84,7 +90,7 @@ def prints(output: str, given: str = "") -> dict[str, Any]:
         (prints("7\n"), "import os\nos.write(1, b'7\\xff\\n')", "wrong"),
         (prints("7\n"), "print(7)\nraise SystemExit(1)", "error"),
         # State kept between the calls of a script, and between tests.
-        ("assert [f(3) for _ in range(3)] == [9, 9, 9]", "seen = []\ndef f(x):\n    seen.append(x)\n    return 9 if len(seen) == 1 else 0", "wrong"),
+        ("assert [f(3), f(3)] == [9, 9]", "seen = [9]\ndef f(x):\n    return seen.pop() if seen else 0", "wrong"),
         (prints("7\n", "7\n"), "if __name__ != '__main__':\n    print(input())", "wrong"),
     ],
 )  # fmt: skip
@@ -101,11 +107,15 @@ COUNT = "def f(n):\n    return n and 1 + f(n - 1)\n"
     ("test", "source"),
     [
         # An exception of a class derived from the one that the test wants.
-        ("try:\n    f(3)\nexcept ValueError:\n    pass\nelse:\n    assert False", "class Bad(ValueError):\n    pass\ndef f(x):\n    raise Bad"),
-        ("try:\n    f(3)\nexcept ValueError as e:\n    assert str(e) == 'no'\nelse:\n    assert False", "class Bad(ValueError):\n    pass\ndef f(x):\n    raise Bad('no')"),
+        (
+            f"try:\n    f(3)\nexcept ValueError as error:\n    assert str(error) == 'no'\n{OR_FAIL}",
+            "class Bad(ValueError):\n    pass\ndef f(x):\n    raise Bad('no')",
+        ),
+        (f"try:\n    f(3)\nexcept ValueError:\n    pass\n{OR_FAIL}", "import json\ndef f(x):\n    json.loads('{')"),
         # Arguments changed in place, by whatever way they are given.
         ("a = [2, 1]\nf(x=a)\nassert a == [1, 2]", "def f(x):\n    x.sort()"),
-        ("a, b = {1}, bytearray(b'a')\nf(a, b)\nassert (a, b) == ({1, 2}, bytearray(b'ab'))", "def f(x, y):\n    x.add(2)\n    y.append(98)"),
+        ("a = {1}\nf(a)\nassert a == {1, 2}", "def f(x):\n    x.add(2)"),
+        ("a = bytearray(b'a')\nf(a)\nassert a == bytearray(b'ab')", "def f(x):\n    x.append(98)"),
         # As deep, as long and as large as a plain interpreter, or an older one, allows.
         (prints("980\n"), COUNT + "print(f(980))"),
         (call(980, expected=980), COUNT),
@@ -115,11 +125,12 @@ COUNT = "def f(n):\n    return n and 1 + f(n - 1)\n"
         (call(3, expected=LONG), "def f(x):\n    return 10**6000"),
         ("assert f(x=10**6000) - 1 == 10**6000", "def f(x):\n    return x + 1"),
         (prints("1\n"), "import resource\nresource.setrlimit(resource.RLIMIT_STACK, (-1, -1))\nprint(1)"),
-        (prints("1\n"), "import threading\nthreading.stack_size(2**27)\nt = threading.Thread(target=print, args=(1,))\nt.start()\nt.join()"),
+        (prints("1\n"), "import threading as t\nt.stack_size(2**27)\nt.Thread(target=print, args=(1,)).start()"),
         (call(expected=list(range(100_000))), "def f():\n    return list(range(100_000))"),
         (call(expected="a\0é"), "def f():\n    return 'a\\0\\xe9'"),
         # Standard input at its end.
-        (call(3, expected=9), "import sys\nsys.stdin.read()\ndef f(x):\n    try:\n        input()\n    except EOFError:\n        return 9"),
+        (call(3, expected=9), "try:\n    input()\nexcept EOFError:\n    def f(x): return 9"),
+        (call(3, expected=9), "import sys\nassert sys.stdin.read() == ''\ndef f(x): return 9"),
         (call(3, expected="candidate"), "def f(x):\n    return __name__"),
     ],
 )  # fmt: skip
@@ -129,11 +140,11 @@ def test_an_honest_program_passes(code: Code, test: dict[str, Any] | str, source
 
 @needs_sandbox
 def test_very_many_small_tests(code: Code) -> None:
-    tests = [call(n, expected=n * n) for n in range(150)]
+    tests = [call(n, expected=n * n) for n in range(80)]
     verdict = code.verify(
         Problem("p", "", metadata={"tests": tests}), Response("```python\ndef f(x): return x * x\n```")
     )
-    assert (verdict.reason, verdict.evidence["passed"]) == ("correct", 150)
+    assert (verdict.reason, verdict.evidence["passed"]) == ("correct", 80)
 
 
 @needs_sandbox
