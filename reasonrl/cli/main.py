@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from reasonrl.cli.build import build
+from reasonrl.cli.check import check
 from reasonrl.cli.compare import compare
 from reasonrl.cli.config import config
 from reasonrl.cli.evaluate import evaluate
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command()(explain)
+app.command()(check)
 app.command("eval")(evaluate)
 app.command()(verify)
 app.command()(compare)

@@ -84,6 +84,36 @@ def load_policy(config: ModelConfig, seed: int) -> Policy:
     return Policy(**vars(vocabulary), model=model)
 
 
+def policy_without_weights(config: ModelConfig) -> Policy:
+    """The same on torch's meta device: all shapes, no numbers, and no weights are read.
+
+    Raises:
+        ReasonRLError: as of `load_policy`, but for weights that are missing and a head unknown to us.
+    """
+    if config.tiny is not None:
+        tokenizer = character_tokenizer(config.tiny.characters)
+        sizes = config.tiny.model_dump(exclude={"characters"})
+        with torch.device("meta"):
+            model: Any = tiny_llama(tokenizer, seed=0, attention=config.attention, **sizes).to(DTYPES[config.dtype])
+        vocabulary = _vocabulary(tokenizer, model.generation_config, model.config)
+    else:
+        assert config.path is not None
+        vocabulary, _ = load_vocabulary(config.path, config.revision)
+        with loading(config.path) as source, torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(
+                AutoConfig.from_pretrained(source, revision=config.revision),
+                dtype=DTYPES[config.dtype],
+                attn_implementation=config.attention,
+            )
+    switch_dropout_off(model)
+    if config.lora is not None:
+        with torch.device("meta"):
+            add_adapters(model, config.lora, seed=0)
+    if config.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+    return Policy(**vars(vocabulary), model=model.eval())
+
+
 def copy_of(model: Any) -> Any:
     """A copy of a model as it is now, or of a part of it. What is frozen, as under LoRA, both share."""
     return copy.deepcopy(model, {id(p): p for p in model.parameters() if not p.requires_grad})

@@ -121,10 +121,10 @@ class Recorded:
         self.policy: list[dict[str, Tensor]] = []
         self.critic: list[dict[str, Tensor]] = []
 
-    def __call__(self, ppo: PPO) -> None:
+    def __call__(self, ppo: PPO, done: int) -> None:
         self.ppo = replace(ppo, run=replace(ppo.run, after_step=self.keep))
         self.keep(0)
-        train_ppo(self.ppo)
+        train_ppo(self.ppo, done)
 
     def keep(self, step: int) -> None:
         self.policy.append(weights_of(self.ppo.run.policy.model))

@@ -63,7 +63,9 @@ class Sampler:
         self.made: Callable[[int], list[Judged]] = lambda number: group(number, rewards(number))
         monkeypatch.setattr(experience, "sample_and_verify", self)
 
-    def __call__(self, prompted: Sequence[Prompted], *_: Any, samples: int, seed: int, step: int) -> list[Judged]:
+    def __call__(
+        self, prompted: Sequence[Prompted], *_: Any, samples: int, seed: int, step: int, on_response: Any
+    ) -> list[Judged]:
         numbers = [int(one.problem.id[1:]) for one in prompted]
         self.asked.append((step, numbers))
         responses = [one for number in numbers for one in self.made(number)]
