@@ -29,7 +29,7 @@ def lengths(
         rows: of each split of each task; all if None.
     """
     findings: list[Finding] = []
-    limit, most = config.task.max_prompt_tokens, policy.max_positions
+    limit, most = config.task_ref.max_prompt_tokens, policy.max_positions
     splits = []
     for split in task.splits():
         longest = limit if split == "train" else None  # evaluations leave nothing out
