@@ -23,7 +23,7 @@ LIMITS = Limits(seconds=0.3, memory=256 * 2**20, output=2**20, files=16 * 2**20,
 class Short(Limits):
     """For programs that only a clock ends."""
 
-    wall = 0.6  # type: ignore[assignment]
+    wall = 0.6
 
 
 SHORT = Short(**asdict(LIMITS))
