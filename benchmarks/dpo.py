@@ -147,6 +147,7 @@ def compare(
             ("trl", trl(options.trl, spec, precompute=False)),
             ("precomputed", trl(options.trl, spec, precompute=True)),
         ):
+            print(f"{shots} examples, {which}: {found['cpu_seconds']:.1f} CPU-seconds", flush=True)
             if which not in best or found["cpu_seconds"] < best[which]["cpu_seconds"]:
                 best[which] = found
     same = best["trl"]["ids"] == [best["ours"]["ids"][at] for at in order]
@@ -163,7 +164,7 @@ def compare(
     ratio, fair = seconds["trl"] / seconds["ours"], seconds["precomputed"] / seconds["ours"]
     shown = [f"{seconds[which]:.1f}" for which in ("ours", "kept", "trl", "precomputed")]
     table.add_row(str(shots), f"{prompt:.0f} / {response:.0f}", *shown, f"{ratio:.2f}", f"{fair:.2f}", f"{differ:.0e}")
-    return same and differ <= 1e-4 and ratio >= 1.5
+    return bool(same and differ <= 1e-4 and ratio >= 1.5)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""TRL's side of benchmarks/dpo.py, run with the Python of an environment that has it: `dpo_trl.py SPEC.json OUT.json`."""
+"""TRL's side of benchmarks/dpo.py, run with the Python of TRL's environment: `dpo_trl.py SPEC.json OUT.json`."""
 
 import json
 import sys

@@ -80,6 +80,13 @@ def load_rows(config: DatasetConfig, split: Split, task: Path) -> Iterator[tuple
     return itertools.islice(rows, config.rows.get(split))
 
 
+def file_states(config: DatasetConfig, split: Split) -> dict[Path, tuple[int, int]]:
+    """Bytes and time of the last change (nanoseconds) of each local file a split is read from; none of the hub's."""
+    given = config.data_files.get("train" if config.hold_out and "eval" not in config.data_files else split, ())
+    files = _existing(given if isinstance(given, tuple) else (given,))
+    return {file: (stat.st_size, stat.st_mtime_ns) for file in files if file.exists() and (stat := file.stat())}
+
+
 def _ordered(config: DatasetConfig, rows: Iterator[tuple[int, Row]]) -> Iterator[tuple[int, Row]]:
     if config.streaming:
         return rows if config.shuffle is None else shuffled_window(rows, config.window, random.Random(config.shuffle))

@@ -1,7 +1,7 @@
 """Rollouts and their verdicts on disk: one Parquet file a step, with all that a reader or another tool needs."""
 
 import json
-import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from reasonrl import files
 from reasonrl.errors import ReasonRLError
 from reasonrl.types import Problem, Rollout
 from reasonrl.verifier import Verdict
@@ -97,11 +98,14 @@ def record(
 
 
 def write(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows (see `record`) as one Parquet file; it appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.part")
-    pq.write_table(pa.Table.from_pylist([dict(row) for row in records], schema=SCHEMA), unfinished, compression="zstd")
-    os.replace(unfinished, path)
+    """Write rows (see `record`) as one Parquet file; it appears whole or not at all.
+
+    Raises:
+        ReasonRLError: the disk is full, or may not be written to.
+    """
+    table = pa.Table.from_pylist([dict(row) for row in records], schema=SCHEMA)
+    with files.whole(path) as unfinished:
+        pq.write_table(table, unfinished, compression="zstd")
 
 
 def read(path: Path, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -138,6 +142,16 @@ def new_folder(parent: Path, name: str) -> Path:
             raise ReasonRLError(f"cannot make the folder {folder}: {error.strerror}") from None
         else:
             return folder
+
+
+def latest_folder(parent: Path, name: str) -> Path | None:
+    """Of the folders that `new_folder` made for a name, the last; None if there is none."""
+    numbered = {
+        1 if path.name == name else int(path.name.removeprefix(f"{name}-")): path
+        for path in (parent.iterdir() if parent.is_dir() else ())
+        if path.is_dir() and re.fullmatch(rf"{re.escape(name)}(-[1-9]\d*)?", path.name)
+    }
+    return numbered[max(numbered)] if numbered else None
 
 
 def _stored(name: str, version: str, weight: float, verdict: Verdict) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
+
+from reasonrl import files
 
 Metrics = Mapping[str, float]
 
@@ -56,18 +59,26 @@ class Tracker:
     Args:
         path: the metrics.jsonl to append to; None on processes that do not write.
         console: where progress is shown.
+
+    Attributes:
+        latest: what was logged last, on every process.
     """
 
     def __init__(self, path: Path | None, console: Console) -> None:
-        self._file = path.open("a", encoding="utf-8") if path else None
+        self._path = path
+        # Unbuffered: a line that a full disk refuses must not be written again, and fail again, as the file is closed.
+        self._file = path.open("ab", buffering=0) if path else None
         self.console = console
+        self.latest: Metrics = {}
         self._quiet = path is None
         self._progress: _Display | None = None
         self._phase, self._total, self._last_line, self._started = "", 0, 0.0, 0.0
+        self._first = 0  # the first step that was logged in this phase
 
     @contextmanager
     def phase(self, name: str, total: int) -> Iterator[None]:
         """Show a bar of `total` steps for what is logged inside."""
+        self._first = 0
         self._phase, self._total, self._started, self._last_line = name, total, time.monotonic(), -math.inf
         if self._quiet or not self.console.is_terminal:
             yield
@@ -81,12 +92,16 @@ class Tracker:
                 self._progress = None
 
     def log(self, step: int, metrics: Metrics) -> None:
-        """Record one step. Non-finite values are written as null: JSON has no NaN."""
-        if self._file:
-            row = {"phase": self._phase, "step": step, **metrics}
-            clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-            self._file.write(json.dumps(clean) + "\n")
-            self._file.flush()
+        """Record one step. Non-finite values are written as null: JSON has no NaN.
+
+        Raises:
+            ReasonRLError: the disk is full, or may not be written to.
+        """
+        self.latest = metrics
+        self._first = self._first or step
+        row = {"phase": self._phase, "step": step, **metrics}
+        clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+        self._write(f"{json.dumps(clean)}\n".encode())
         shown = "  ".join(f"{label} {form.format(metrics[key])}" for key, label, form in _SHOWN if key in metrics)
         if self._progress:
             self._progress.metrics = shown
@@ -94,12 +109,24 @@ class Tracker:
         elif not self._quiet:
             self._line(step, shown)
 
+    def sync(self) -> None:
+        """Bring what was logged to the disk."""
+        if self._file:
+            os.fsync(self._file.fileno())
+
+    def _write(self, line: bytes) -> None:
+        if self._file is None or self._path is None:
+            return
+        with files.writing(self._path):
+            while line:
+                line = line[self._file.write(line) :]
+
     def _line(self, step: int, shown: str) -> None:
         now = time.monotonic()
         if now - self._last_line < _PLAIN_EVERY and step != self._total:
             return
         self._last_line = now
-        left = (now - self._started) / step * (self._total - step)
+        left = (now - self._started) / (step - self._first + 1) * (self._total - step)  # a resumed run begins later
         self.console.print(
             f"{self._phase} {step}/{self._total}  {shown}  ETA {left:.0f} s", highlight=False, soft_wrap=True
         )

@@ -129,9 +129,9 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
         raise OSError("disk full")
 
     monkeypatch.setattr(pq, "write_table", dies_half_way)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(ReasonRLError, match=r"cannot write .*disk full"):
         store.write(path, [row(), row()])
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(ReasonRLError, match=r"cannot write .*disk full"):
         store.write(tmp_path / "b.parquet", [row()])
     assert len(store.read(path)) == 1
     assert [p.name for p in tmp_path.glob("*.parquet")] == ["a.parquet"]

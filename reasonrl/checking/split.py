@@ -3,7 +3,7 @@
 import itertools
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,8 +176,8 @@ class SplitCheck:
             right=self._examined.right,
             wrong=self._examined.wrong,
             cheats=self._examined.cheats,
-            characters=_spread(self._characters),
-            tokens=_spread(self._tokens),
+            characters=spread(self._characters),
+            tokens=spread(self._tokens),
             beyond_context=self.tally.counts["context"] if known else None,
             duplicates=duplicates,
             in_training=self._in_training(),
@@ -200,7 +200,8 @@ def _chunks(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]:
         yield chunk
 
 
-def _spread(lengths: "array[int]") -> Spread | None:
+def spread(lengths: Sequence[int]) -> Spread | None:
+    """How long prompts are; None if there are none."""
     if not lengths:
         return None
     # Each one is the length of a prompt, not the mean of two.

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from reasonrl.cli.build import build
+from reasonrl.cli.check import check
 from reasonrl.cli.compare import compare
 from reasonrl.cli.config import config
 from reasonrl.cli.evaluate import evaluate
@@ -18,7 +19,7 @@ from reasonrl.cli.tasks import tasks
 from reasonrl.cli.train import train
 from reasonrl.cli.verifiers import verifiers
 from reasonrl.cli.verify import verify
-from reasonrl.errors import ReasonRLError
+from reasonrl.errors import Interrupted, ReasonRLError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command()(explain)
+app.command()(check)
 app.command("eval")(evaluate)
 app.command()(verify)
 app.command()(compare)
@@ -53,12 +55,15 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a `ReasonRLError` is printed as its message, with exit code 2."""
+    """Run the command line; a `ReasonRLError` is printed as its message, with exit code 2 (or that of its signal)."""
     # Read by OpenMP as torch is imported, which the commands do later. Beside other work, threads that spin while they
     # wait for each other made sampling with a small model up to 16 times slower (docs/decisions.md).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
+    except Interrupted as ended:
+        Console(stderr=True).print(Text(str(ended)), soft_wrap=True)
+        sys.exit(ended.exit_code)
     except ReasonRLError as error:
         Console(stderr=True).print(Text.assemble(("error: ", "red"), str(error)), soft_wrap=True)
         sys.exit(2)

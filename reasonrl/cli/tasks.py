@@ -77,7 +77,7 @@ def check(
     from reasonrl.checking import report as reports
 
     console = Console(stderr=piped)
-    with _progress(console) as progress:
+    with show_progress(console) as progress:
         report = checking.check(
             task,
             split=split,
@@ -98,7 +98,7 @@ def check(
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
+def show_progress(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
     """Shows what is being done: a bar or, where there is no terminal, a line at once and then every few seconds."""
     if not console.is_terminal:
         with _Lines(console) as lines:

@@ -19,6 +19,7 @@ from reasonrl.config.policy import ImportanceConfig, KLConfig, PolicyConfig, Rol
 from reasonrl.config.ppo import CriticConfig, PenaltyConfig, PPOConfig
 from reasonrl.config.preference import DPOConfig, OnlineDPOConfig, PreferenceConfig
 from reasonrl.config.run import (
+    CheckpointConfig,
     EngineConfig,
     EvaluationConfig,
     RunConfig,
@@ -28,11 +29,13 @@ from reasonrl.config.run import (
     save,
     to_yaml,
 )
+from reasonrl.config.scorers import ProcessRewardModelConfig, RewardModelConfig, ScorerConfig
 from reasonrl.config.trpo import TRPOConfig
 
 __all__ = [
     "AdvantageConfig",
     "CISPOConfig",
+    "CheckpointConfig",
     "CriticConfig",
     "CriticFreeConfig",
     "DAPOConfig",
@@ -53,12 +56,15 @@ __all__ = [
     "PolicyConfig",
     "PreferenceConfig",
     "ProcessConfig",
+    "ProcessRewardModelConfig",
     "RLOOConfig",
     "ReinforcePPBaselineConfig",
     "ReinforcePPConfig",
+    "RewardModelConfig",
     "RolloutConfig",
     "RunConfig",
     "SFTConfig",
+    "ScorerConfig",
     "TRPOConfig",
     "TaskRef",
     "TinyModelConfig",

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from rich.markup import escape
 from rich.table import Table
 
+from reasonrl import files
 from reasonrl.evaluation.breakdown import Breakdown, breakdowns
 from reasonrl.evaluation.counting import Scores, interval, scores
 from reasonrl.evaluation.evaluate import Evaluation
@@ -83,9 +84,8 @@ def to_json(report: Report) -> str:
 
 
 def save(report: Report, path: Path) -> None:
-    """Write a report as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(to_json(report), encoding="utf-8")
+    """Write a report as JSON; the file appears whole or not at all."""
+    files.write_text(path, to_json(report))
 
 
 def read(path: Path) -> Report:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.core_model_loading import revert_weight_conversion
 
+from reasonrl import files
 from reasonrl.config import ModelConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.models.heads import check_head
@@ -83,6 +84,36 @@ def load_policy(config: ModelConfig, seed: int) -> Policy:
     return Policy(**vars(vocabulary), model=model)
 
 
+def policy_without_weights(config: ModelConfig) -> Policy:
+    """The same on torch's meta device: all shapes, no numbers, and no weights are read.
+
+    Raises:
+        ReasonRLError: as of `load_policy`, but for weights that are missing and a head unknown to us.
+    """
+    if config.tiny is not None:
+        tokenizer = character_tokenizer(config.tiny.characters)
+        sizes = config.tiny.model_dump(exclude={"characters"})
+        with torch.device("meta"):
+            model: Any = tiny_llama(tokenizer, seed=0, attention=config.attention, **sizes).to(DTYPES[config.dtype])
+        vocabulary = _vocabulary(tokenizer, model.generation_config, model.config)
+    else:
+        assert config.path is not None
+        vocabulary, _ = load_vocabulary(config.path, config.revision)
+        with loading(config.path) as source, torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(
+                AutoConfig.from_pretrained(source, revision=config.revision),
+                dtype=DTYPES[config.dtype],
+                attn_implementation=config.attention,
+            )
+    switch_dropout_off(model)
+    if config.lora is not None:
+        with torch.device("meta"):
+            add_adapters(model, config.lora, seed=0)
+    if config.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+    return Policy(**vars(vocabulary), model=model.eval())
+
+
 def copy_of(model: Any) -> Any:
     """A copy of a model as it is now, or of a part of it. What is frozen, as under LoRA, both share."""
     return copy.deepcopy(model, {id(p): p for p in model.parameters() if not p.requires_grad})
@@ -99,13 +130,17 @@ def save_policy(policy: Policy, folder: Path) -> None:
     """Write model and tokenizer so that `from_pretrained` of transformers loads both.
 
     A model with LoRA is written merged; the adapter alone is beside it in `adapter/`, in peft's format.
+
+    Raises:
+        ReasonRLError: the disk is full, or may not be written to.
     """
-    if adapted_layers(policy.model):
-        policy.model.save_pretrained(folder, state_dict=merged_state(policy.model))
-        save_adapter(policy.model, folder / "adapter")
-    else:
-        policy.model.save_pretrained(folder)
-    policy.tokenizer.save_pretrained(folder)
+    with files.writing(folder):
+        if adapted_layers(policy.model):
+            policy.model.save_pretrained(folder, state_dict=merged_state(policy.model))
+            save_adapter(policy.model, folder / "adapter")
+        else:
+            policy.model.save_pretrained(folder)
+        policy.tokenizer.save_pretrained(folder)
 
 
 def load_tokenizer(path: str, revision: str | None = None, key: str = "model.path") -> Any:
@@ -172,7 +207,12 @@ def _from_pretrained(path: str, revision: str | None, dtype: str, attention: str
         config = AutoConfig.from_pretrained(source, revision=revision)
         tokenizer = load_tokenizer(path, revision)
         model = AutoModelForCausalLM.from_pretrained(
-            source, revision=revision, config=config, dtype=DTYPES[dtype], attn_implementation=attention
+            source,
+            revision=revision,
+            config=config,
+            dtype=DTYPES[dtype],
+            attn_implementation=attention,
+            use_safetensors=True,  # the other format is a pickle
         )
         return model, tokenizer
 

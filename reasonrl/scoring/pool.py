@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -41,14 +41,21 @@ class Pool:
         workers: how many processes.
         deadline: seconds for one check, from when a worker begins it; more where `Verifier.check_seconds` says so.
         startup_deadline: seconds for a worker to load and warm up all verifiers.
+        on_verdict: called for each verdict, in a thread of the pool.
 
     Raises:
         ReasonRLError: a verifier's class or options cannot be sent to a worker.
     """
 
     def __init__(
-        self, verifiers: Mapping[int, WeightedVerifier], workers: int, deadline: float, startup_deadline: float
+        self,
+        verifiers: Mapping[int, WeightedVerifier],
+        workers: int,
+        deadline: float,
+        startup_deadline: float,
+        on_verdict: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_verdict = on_verdict
         self._names = {index: weighted.name for index, weighted in verifiers.items()}
         self._setup = _setup(verifiers)
         self._deadlines = {index: max(deadline, _seconds(weighted)) for index, weighted in verifiers.items()}
@@ -262,6 +269,7 @@ class Pool:
         return max(0.0, min(pending) - time.monotonic()) if pending else None
 
     def _deliver(self, check: Check, verdict: Verdict) -> None:
+        self._on_verdict()
         with self._changed:
             self._verdicts[check.ticket] = verdict
             self._open -= 1

@@ -3,7 +3,7 @@
 import logging
 import pickle
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -39,6 +39,7 @@ class Scorer:
         deadline: seconds for one check (one response × one verifier), from when a worker begins it; a verifier whose
             checks rightly take longer has its own (`Verifier.check_seconds`).
         startup_deadline: seconds for a worker to import and warm up the verifiers.
+        on_verdict: called for each verdict of a worker, in a thread of our own.
 
     Raises:
         ValueError: there is no verifier, or a number is not positive.
@@ -52,6 +53,7 @@ class Scorer:
         workers: int = 2,
         deadline: float = 10.0,
         startup_deadline: float = 120.0,
+        on_verdict: Callable[[], None] = lambda: None,
     ) -> None:
         if not verifiers:
             raise ValueError("scoring needs at least one verifier")
@@ -63,7 +65,7 @@ class Scorer:
         self._inline = {i: _start_inline(v) for i, v in enumerate(verifiers) if v.verifier.isolation == "inline"}
         isolated = {i: v for i, v in enumerate(verifiers) if i not in self._inline}
         self._isolated = tuple(isolated)
-        self._pool = Pool(isolated, workers, deadline, startup_deadline) if isolated else None
+        self._pool = Pool(isolated, workers, deadline, startup_deadline, on_verdict) if isolated else None
         if self._pool is not None:
             weakref.finalize(self, self._pool.close)  # also at exit, for those who forget
 

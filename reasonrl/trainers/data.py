@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 
 from reasonrl.batch import Row
 from reasonrl.config import SFTConfig
+from reasonrl.datafiles import file_states
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Prompted
 from reasonrl.generators import Split
@@ -48,7 +50,7 @@ def training_sources(
         key = f"{seed}/{part.task}" if part.task else str(seed)
         if part.streams:
             assert part.config.dataset is not None
-            read, window = partial(checked_stream, part, verifiers), part.config.dataset.window
+            read, window = partial(checked_stream, part, verifiers, {}), part.config.dataset.window
             stream = Streamed(read, make, window, key, part.name, limited=not part.skips_faulty, tell=tell)
             sources.append((stream, weight))
             continue
@@ -68,11 +70,28 @@ def tell_left_out(task: Task | Mixture, split: Split, console: Console) -> None:
         console.print(left_out.line(), highlight=False, markup=False, soft_wrap=True)
 
 
-def checked_stream(task: Task, verifiers: Sequence[WeightedVerifier]) -> Iterator[tuple[int, Problem | ReasonRLError]]:
+def checked_stream(
+    task: Task, verifiers: Sequence[WeightedVerifier], seen: dict[Path, tuple[int, int]]
+) -> Iterator[tuple[int, Problem | ReasonRLError]]:
     """The training rows of a task that streams: each one's number and problem, or what is wrong with it.
 
     It is a fault, too, if a problem lacks what the verifiers read of it.
+
+    Args:
+        task: the task.
+        verifiers: of the run.
+        seen: its files as they were when they were first read; filled here.
+
+    Raises:
+        ReasonRLError: a file has changed since: the steps would no longer be a function of data and seed.
     """
+    assert task.config.dataset is not None
+    for file, state in file_states(task.config.dataset, "train").items():
+        if seen.setdefault(file, state) != state:
+            raise ReasonRLError(
+                f"{file} has changed since the run began to read it; bring back what it was, and go on with --resume, "
+                "or start another run with it"
+            )
     for index, made in task.attempts("train"):
         if isinstance(made, Problem):
             try:

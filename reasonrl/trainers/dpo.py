@@ -28,6 +28,7 @@ def train_dpo(
     tracker: Tracker,
     *,
     seed: int,
+    done: int = 0,
     after_step: Callable[[int], None] = lambda step: None,
 ) -> None:
     """Minimise the mean loss of each step's pairs.
@@ -38,6 +39,7 @@ def train_dpo(
         loss: of a pair.
         session, tracker: how the model is updated, and where metrics go.
         seed: of the order of pairs.
+        done: steps that are taken already.
         after_step: called with the number of each finished step.
 
     Raises:
@@ -45,7 +47,7 @@ def train_dpo(
     """
     rank, world = session.accelerator.process_index, session.accelerator.num_processes
     metrics: dict[str, float] = {}
-    for step in range(1, config.steps + 1):
+    for step in range(done + 1, config.steps + 1):
         started = time.monotonic()
         batch = [pairs[at] for at in epoch_indices(len(pairs), (step - 1) * config.batch_size, config.batch_size, seed)]
         update = session.update(loss.shares(batch[rank::world], len(batch)))
@@ -76,9 +78,9 @@ def warn_of_fall(metrics: dict[str, float], tracker: Tracker) -> None:
         )
 
 
-def drawn(config: DPOConfig, pairs: int, seed: int) -> list[int]:
-    """The places of the pairs that the run's steps take, each once, in order."""
-    return sorted(set(epoch_indices(pairs, 0, min(pairs, config.steps * config.batch_size), seed)))
+def drawn(config: DPOConfig, steps: int, pairs: int, seed: int) -> list[int]:
+    """The places of the pairs that the first steps take, each once, in order."""
+    return sorted(set(epoch_indices(pairs, 0, min(pairs, steps * config.batch_size), seed)))
 
 
 def tokenised(preferences: Preferences, policy: Policy, longest_prompt: int | None) -> list[TokenPair]:

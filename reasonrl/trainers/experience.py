@@ -60,7 +60,14 @@ def sample_groups(
     """
     config = run.config
     judged = sample_and_verify(
-        problems, run.engine, run.scorer, run.sampling, samples=config.group_size, seed=run.seed, step=step
+        problems,
+        run.engine,
+        run.scorer,
+        run.sampling,
+        samples=config.group_size,
+        seed=run.seed,
+        step=step,
+        on_response=run.beat,
     )
     clock.lap("sample")
     samples = samples_of(run, judged, positions)

@@ -24,15 +24,19 @@ from reasonrl.trainers.policy import PolicyRun, forward, gather_checked, with_ol
 from reasonrl.trainers.updates import minibatches, update_all
 
 
-def train_grpo(run: PolicyRun[CriticFreeConfig]) -> None:
+def train_grpo(run: PolicyRun[CriticFreeConfig], done: int = 0) -> None:
     """Algorithm 1, lines 4 to 11, with one outer iteration: the reference model stays as it is.
+
+    Args:
+        run: the run.
+        done: its steps that are taken already.
 
     Raises:
         ReasonRLError: too many responses could not be judged, or too many updates in a row were not finite.
     """
     config = run.config
     objective = objective_of(config, reference=run.reference is not None, corrects_sampler=run.corrects_sampler)
-    for step in range(1, config.steps + 1):
+    for step in range(done + 1, config.steps + 1):
         clock, stats = Clock(), objective.stats
         samples = sample_with_advantages(run, step, clock)  # lines 5, 7, 8, 9: questions, outputs, rewards, advantages
         everyone = gather_checked(run, samples)

@@ -42,15 +42,19 @@ class OnlineDPO:
     reference: Callable[[], AbstractContextManager[Any]]
 
 
-def train_online_dpo(online: OnlineDPO) -> None:
+def train_online_dpo(online: OnlineDPO, done: int = 0) -> None:
     """Each step: sample and verify, set right responses above wrong ones, update on the pairs.
+
+    Args:
+        online: the run.
+        done: its steps that are taken already.
 
     Raises:
         ReasonRLError: too many responses could not be judged, or too many updates in a row were not finite.
     """
     run, metrics = online.run, dict[str, float]()
     config: OnlineDPOConfig = run.config
-    for step in range(1, config.steps + 1):
+    for step in range(done + 1, config.steps + 1):
         clock = Clock()
         [(problems, positions)] = run.problems.of_step(step)
         samples = sample_groups(run, problems, positions, step, clock)

@@ -14,7 +14,10 @@ from rich.console import Console
 
 from reasonrl import config as run_config
 from reasonrl import store, tasks
-from reasonrl.config import AdvantageConfig, DPOConfig, PolicyConfig, RolloutConfig, RunConfig, TRPOConfig
+from reasonrl.checkpoint.folder import Place, places, prune
+from reasonrl.checkpoint.lock import locked
+from reasonrl.checkpoint.rollback import roll_back
+from reasonrl.config import AdvantageConfig, DPOConfig, PolicyConfig, RolloutConfig, RunConfig, TaskRef, TRPOConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
 from reasonrl.evaluation.evaluate import Prompted
@@ -28,10 +31,14 @@ from reasonrl.scoring.resolve import audit, check_problems, resolve
 from reasonrl.tasks import Mixture, Task
 from reasonrl.tracking import Tracker
 from reasonrl.trainers import trpo
+from reasonrl.trainers.checkpoints import Checkpoints, newest, phases
 from reasonrl.trainers.data import listed_problems, tell_left_out, training_sources
-from reasonrl.trainers.dpo import drawn, tokenised
+from reasonrl.trainers.dpo import tokenised
+from reasonrl.trainers.fingerprints import check_config, check_fingerprints, of_model, of_problems, of_verifiers
 from reasonrl.trainers.preferences import TokenPair
 from reasonrl.trainers.problems import ProblemStream
+from reasonrl.trainers.stop import Stop
+from reasonrl.trainers.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -57,31 +64,62 @@ class Parts:
     sampling: Sampling
     scorer: Scorer
     tracker: Tracker
+    checkpoints: Checkpoints
+    stop: Stop
+    watch: Watch
 
 
-def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
-    """Load everything a run needs; what must be closed is left to `stack`."""
-    task, verifiers, sampling = resolve_task(config)
+def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Path | None = None) -> Parts:
+    """Load everything a run needs; what must be closed is left to `stack`.
+
+    Args:
+        config: the run.
+        console: where it says what it does.
+        stack: closes the parts.
+        resume: the folder of the run to go on with.
+    """
+    assert config.task is not None  # by its record
+    task, verifiers, sampling = resolve_task(config, config.task)
     held_out = task.problems("eval", config.evaluation.rows)
     listed = listed_problems(task) if isinstance(config.algorithm, RolloutConfig) else {}
     preferences = read_preferences(config.algorithm.pairs) if isinstance(config.algorithm, DPOConfig) else None
     check_problems(verifiers, itertools.chain(held_out, *listed.values()))
     accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
     console = console if accelerator.is_main_process else Console(quiet=True)  # what is told, is told once
+    resumed = None if resume is None else checkpoint_of(resume, config, console)
     set_seed(config.seed)
     tell_left_out(task, "train", console)
     tell_left_out(task, "eval", console)
+    stop = Stop(console)
+    watch = Watch(config.stall_minutes, stop)
     scorer = stack.enter_context(
-        Scorer(verifiers, workers=config.verification.workers, deadline=config.verification.deadline)
+        Scorer(
+            verifiers,
+            workers=config.verification.workers,
+            deadline=config.verification.deadline,
+            on_verdict=watch.beat,
+        )
     )
     policy = load_policy(config.model, config.seed)
     policy.model.to(accelerator.device).eval()
+    fingerprints = {
+        "training problems": of_problems(one for part in listed.values() for one in part),
+        "held-out problems": of_problems(held_out),
+        "weights of the model": of_model(policy.model),
+        **of_verifiers(verifiers, sampling),
+    }
+    if resumed is not None:
+        check_fingerprints(resumed.state["fingerprints"], fingerprints)
     if isinstance(config.algorithm, TRPOConfig):
         trpo.check(policy.model, accelerator)
     if config.model.lora is not None:
         trained, total = count_parameters(policy.model, trained=True), count_parameters(policy.model)
         console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)
-    pairs = None if preferences is None else pairs_to_train_on(config, preferences, policy, console)
+    pairs = (
+        None
+        if preferences is None
+        else pairs_to_train_on(config, config.task.max_prompt_tokens, preferences, policy, console)
+    )
     problems = None
     rank, world = accelerator.process_index, accelerator.num_processes
     if isinstance(config.algorithm, RolloutConfig):
@@ -97,7 +135,7 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
             audit(scorer, [one.problem for one in problems.all_of(config.algorithm.steps)], task.path)
     audit(scorer, held_out[rank::world], task.path)
     prompted = with_prompts(held_out, policy, sampling.max_tokens)
-    longest = longest_sequence(problems, prompted, config, sampling.max_tokens)
+    longest = longest_sequence(problems, prompted, config.task.max_prompt_tokens, sampling.max_tokens)
     engine = make_engine(config, policy, longest, accelerator, console)
     stack.callback(engine.close)
     sync = WeightSync(
@@ -110,21 +148,62 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack) -> Parts:
         logits_chunk=config.model.logits_chunk,
         autocast=accelerator.autocast,
     )
-    folder = make_folder(config, accelerator)  # only now: a run that could not begin leaves no folder behind
+    if resume is None:
+        folder = make_folder(config, accelerator)  # only now: a run that could not begin leaves no folder behind
+    else:
+        folder = resume
+        accelerator.wait_for_everyone()  # all have read the checkpoint that was there
+    if accelerator.is_main_process:
+        stack.enter_context(locked(folder))
+        if resume is not None:
+            take_back(folder, config, resumed)
     tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
     stack.callback(tracker.close)
+    checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed)
     return Parts(
-        config, folder, task, problems, pairs, prompted, policy, accelerator, engine, sync, sampling, scorer, tracker
-    )
+        config, folder, task, problems, pairs, prompted, policy, accelerator, engine, sync, sampling, scorer,
+        tracker,
+        checkpoints, stop, watch,
+    )  # fmt: skip
 
 
-def pairs_to_train_on(config: RunConfig, preferences: Preferences, policy: Policy, console: Console) -> list[TokenPair]:
-    """The pairs that the run's steps draw, as token ids; it is said how many cannot be used."""
+def pairs_to_train_on(
+    config: RunConfig, longest_prompt: int | None, preferences: Preferences, policy: Policy, console: Console
+) -> list[TokenPair]:
+    """The pairs as token ids; it is said how many cannot be used."""
     assert isinstance(config.algorithm, DPOConfig)
-    pairs = tokenised(preferences, policy, config.task.max_prompt_tokens)
+    pairs = tokenised(preferences, policy, longest_prompt)
     if preferences.skipped:
         console.print(preferences.line(), highlight=False, markup=False, soft_wrap=True)
-    return [pairs[at] for at in drawn(config.algorithm, len(pairs), config.seed)]
+    return pairs
+
+
+def checkpoint_of(folder: Path, config: RunConfig, console: Console) -> Place | None:
+    """The checkpoint that a run goes on from; None if it must begin anew.
+
+    Raises:
+        ReasonRLError: there is no such run, all its checkpoints are damaged, or they are of another config.
+    """
+    tell = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    if not folder.is_dir():
+        raise ReasonRLError(f"--resume: there is no run {folder}")
+    place = newest(folder, config, tell)
+    if place is None:
+        check_config(run_config.load(str(folder / "config.yaml")).model_dump(mode="json"), config)
+        tell(f"resume    {folder} has no checkpoint yet: it begins anew")
+        return None
+    check_config(place.state["config"], config)
+    tell(f"resume    {folder} from step {place.step} of {place.phase}")
+    return place
+
+
+def take_back(folder: Path, config: RunConfig, place: Place | None) -> None:
+    """Remove what a run has written since a checkpoint, and keep what may have changed of its config."""
+    order = list(phases(config))
+    roll_back(folder, order, *((order[0], 0) if place is None else (place.phase, place.step)))
+    there = places(folder / "checkpoints", order)
+    prune(folder / "checkpoints", order, [] if place is None else there[: there.index(place) + 1])
+    run_config.save(config, folder / "config.yaml")
 
 
 def make_engine(
@@ -149,12 +228,12 @@ def make_engine(
 
 
 def longest_sequence(
-    problems: ProblemStream | None, held_out: Sequence[Prompted], config: RunConfig, max_tokens: int
+    problems: ProblemStream | None, held_out: Sequence[Prompted], longest_prompt: int | None, max_tokens: int
 ) -> int | None:
     """Tokens of the longest prompt and response together; None where a stream may bring longer ones."""
     prompts = [len(one.prompt_ids) for one in held_out]
     if problems is not None:
-        longest = config.task.max_prompt_tokens if problems.longest_prompt is None else problems.longest_prompt
+        longest = longest_prompt if problems.longest_prompt is None else problems.longest_prompt
         if longest is None:
             return None
         prompts.append(longest)
@@ -167,13 +246,13 @@ def probe_tolerance(config: RunConfig) -> float:
     return config.engine.probe_tolerance or (1e-3 if exact else 0.15)
 
 
-def resolve_task(config: RunConfig) -> tuple[Task | Mixture, tuple[WeightedVerifier, ...], Sampling]:
+def resolve_task(config: RunConfig, named: TaskRef) -> tuple[Task | Mixture, tuple[WeightedVerifier, ...], Sampling]:
     """The task, its verifiers, and how responses are sampled in training.
 
     Raises:
         ReasonRLError: no such task, or a sampling that training cannot account for.
     """
-    task = tasks.load(config.task.name, config.task.data_files)
+    task = tasks.load(named.name, named.data_files)
     sampling = to_sampling(task.sampling, config.sampling)
     if isinstance(config.algorithm, RolloutConfig) and sampling.temperature == 0:
         raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")

@@ -39,6 +39,7 @@ class PolicyRun(Generic[Config]):
         rollouts: the folder of stored rollouts.
         seed: of samples and minibatches.
         after_step: called with the number of each finished step.
+        beat: called whenever something has progressed.
         sampler_is_policy: is the engine's model the trained one itself, so that their log-probabilities are the same?
     """
 
@@ -58,6 +59,7 @@ class PolicyRun(Generic[Config]):
     rollouts: Path
     seed: int
     after_step: Callable[[int], None] = lambda step: None
+    beat: Callable[[], None] = lambda: None
     sampler_is_policy: bool = True
     beta: Coefficient = field(default_factory=lambda: Coefficient(0.0))
 
@@ -149,6 +151,7 @@ def per_row(run: Run, rows: Sequence[Row], measure: Callable[[Batch], torch.Tens
 
 def forward(run: Run, model: Any, batch: Batch, **wanted: Any) -> TokenScores:
     """Log-probabilities of the response tokens under a model, at the sampling temperature, and what else is wanted."""
+    run.beat()
     with run.session.accelerator.autocast():
         return response_logprobs(
             model,

@@ -52,15 +52,19 @@ class PPO:
     penalty: Coefficient
 
 
-def train_ppo(ppo: PPO) -> None:
+def train_ppo(ppo: PPO, done: int = 0) -> None:
     """Algorithm 1: for iteration = 1, 2, …: run π_old, compute advantages, optimise L for K epochs of minibatches.
+
+    Args:
+        ppo: the run.
+        done: its steps that are taken already.
 
     Raises:
         ReasonRLError: too many responses could not be judged, or too many updates in a row were not finite.
     """
     run, config = ppo.run, ppo.run.config
     objective = objective_of(config, reference=run.reference is not None, corrects_sampler=run.corrects_sampler)
-    for step in range(1, config.steps + 1):
+    for step in range(done + 1, config.steps + 1):
         clock, stats, values = Clock(), objective.stats, TokenStats(VALUE_MEANS)
         [(problems, positions)] = run.problems.of_step(step)
         samples = sample_groups(run, problems, positions, step, clock)  # run policy π_old

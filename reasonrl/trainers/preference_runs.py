@@ -10,7 +10,8 @@ from reasonrl.config import DPOConfig, OnlineDPOConfig, PreferenceConfig
 from reasonrl.models.forward import can_share_prompt
 from reasonrl.models.load import reference_of
 from reasonrl.models.lora import adapted_layers, adapters_off, without_adapters
-from reasonrl.trainers.dpo import train_dpo
+from reasonrl.trainers.dpo import drawn, train_dpo
+from reasonrl.trainers.fingerprints import of_pairs
 from reasonrl.trainers.online_dpo import OnlineDPO, train_online_dpo
 from reasonrl.trainers.parts import Parts
 from reasonrl.trainers.policy import PolicyRun
@@ -18,6 +19,7 @@ from reasonrl.trainers.preferences import PreferenceLoss, Scoring
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.reference import with_cached_reference
 from reasonrl.trainers.session import Session
+from reasonrl.trainers.trained import Trained
 
 
 def run_dpo(parts: Parts, config: DPOConfig, after_step: Callable[[int], None]) -> None:
@@ -28,16 +30,25 @@ def run_dpo(parts: Parts, config: DPOConfig, after_step: Callable[[int], None]) 
     session = Session(model, parts.accelerator, config.optimizer, config.steps, cure=_CURE)
     bare = starts_bare(parts)
     state = without_adapters(model, model.state_dict()) if bare else model.state_dict()
+    seed, pairs = parts.config.seed, list(parts.pairs)
+    needed = drawn(config, config.steps, len(pairs), seed)  # not all, where the steps take only some
     with adapters_off(model) if bare else nullcontext():
-        pairs, cached = with_cached_reference(
-            model, state, parts.pairs, loss.scoring, session, Path(parts.config.runs) / "references"
+        scored, cached = with_cached_reference(
+            model, state, [pairs[at] for at in needed], loss.scoring, session, Path(parts.config.runs) / "references"
         )
+    for at, pair in zip(needed, scored, strict=True):
+        pairs[at] = pair
     known = "taken from an earlier run" if cached else "computed once"
     parts.tracker.console.print(
-        f"reference log-probabilities of {len(pairs):,} pairs: {known}", highlight=False, soft_wrap=True
+        f"reference log-probabilities of {len(needed):,} pairs: {known}", highlight=False, soft_wrap=True
     )
+
+    def data(step: int) -> str:
+        return of_pairs(pairs[at] for at in drawn(config, step, len(pairs), seed))
+
+    done = parts.checkpoints.begin(config.name, Trained({"policy": session}, data=data))
     with parts.tracker.phase(config.name, config.steps):
-        train_dpo(config, pairs, loss, session, parts.tracker, seed=parts.config.seed, after_step=after_step)
+        train_dpo(config, pairs, loss, session, parts.tracker, seed=seed, done=done, after_step=after_step)
 
 
 def run_online_dpo(
@@ -62,10 +73,12 @@ def run_online_dpo(
         rollouts=parts.folder / "rollouts",
         seed=parts.config.seed,
         after_step=after_step,
+        beat=parts.watch.beat,
     )
-    reference = reference_for(parts, config)
+    reference = reference_for(parts, config)  # the policy as training begins, before a checkpoint is brought back
+    done = parts.checkpoints.begin_run(run)
     with parts.tracker.phase(config.name, config.steps):
-        train_online_dpo(OnlineDPO(run, preference_loss(parts, config), reference))
+        train_online_dpo(OnlineDPO(run, preference_loss(parts, config), reference), done)
 
 
 def preference_loss(parts: Parts, config: PreferenceConfig) -> PreferenceLoss:

@@ -8,6 +8,7 @@ from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.evaluate import Prompted
 from reasonrl.selection import shuffled_window
 from reasonrl.tasks.leftout import LeftOut
+from reasonrl.trainers.fingerprints import of_prompted
 from reasonrl.trainers.quotas import Quotas
 from reasonrl.types import Problem
 
@@ -193,6 +194,7 @@ class ProblemStream:
         self._per_step = per_step
         self._rank, self._world, self._rounds = rank, world, rounds
         self._step, self._drawn = 0, list[list[Prompted]]()
+        self._digest = ""
 
     @property
     def longest_prompt(self) -> int | None:
@@ -217,15 +219,21 @@ class ProblemStream:
         if step < self._step:
             for source in self._sources:
                 source.restart()
-            self._step = 0
+            self._step, self._digest = 0, ""
         while self._step < step:
             self._drawn = self._draw(self._step + 1)
+            self._digest = self._digest[:32] + of_prompted(one for drawn in self._drawn for one in drawn)
             self._step += 1
         local = range(self._rank, self._per_step, self._world)
         return [
             ([drawn[at] for at in local], [number * self._per_step + at for at in local])
             for number, drawn in enumerate(self._drawn)
         ]
+
+    def digest(self, step: int) -> str:
+        """A digest of all problems that the steps up to this one draw, the same on every process."""
+        self.of_step(step)
+        return self._digest
 
     def all_of(self, steps: int) -> list[Prompted]:
         """This process's problems of the first so many steps, of all rounds, each once."""

@@ -1,7 +1,7 @@
 """A run from its config: data, model, engine and scorer put together, then warm start, training and evaluation."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -11,7 +11,7 @@ from rich.console import Console
 from torch.nn import Parameter
 from transformers.utils import logging as transformers_logging
 
-from reasonrl import store
+from reasonrl import files, store
 from reasonrl.config import (
     CriticFreeConfig,
     DPOConfig,
@@ -19,9 +19,11 @@ from reasonrl.config import (
     OptimizerConfig,
     PPOConfig,
     RunConfig,
+    ScorerConfig,
     SFTConfig,
     TRPOConfig,
 )
+from reasonrl.errors import Interrupted, ReasonRLError
 from reasonrl.evaluation import report as reports
 from reasonrl.evaluation.evaluate import Judged, evaluate
 from reasonrl.evaluation.report import Report
@@ -31,32 +33,47 @@ from reasonrl.models.load import reference_of, save_policy
 from reasonrl.scoring import check_unjudged
 from reasonrl.trainers.coefficients import Coefficient
 from reasonrl.trainers.data import demonstrations, tell_left_out
+from reasonrl.trainers.fingerprints import of_demonstrations
 from reasonrl.trainers.grpo import train_grpo
 from reasonrl.trainers.parts import Parts, load_parts
 from reasonrl.trainers.policy import Config, PolicyRun
 from reasonrl.trainers.ppo import PPO, train_ppo
 from reasonrl.trainers.preference_runs import run_dpo, run_online_dpo
 from reasonrl.trainers.problems import ProblemStream
+from reasonrl.trainers.scorer_runs import train_reward_model
 from reasonrl.trainers.session import Session, gather
 from reasonrl.trainers.sft import train_sft
+from reasonrl.trainers.trained import Trained
 from reasonrl.trainers.trpo import train_trpo
 
 
-def train(config: RunConfig, console: Console) -> Path:
-    """Run a config to its end; the run's folder.
+def train(config: RunConfig, console: Console, resume: Path | None = None) -> Path:
+    """Run a config to its end; the run's folder. Of a reward model it is as `scorer_runs.train_reward_model` says.
+
+    Args:
+        config: the run.
+        console: where it says what it does.
+        resume: the folder of a run to go on with, from its last checkpoint, if it has one.
 
     The folder holds `config.yaml` (resolved), `metrics.jsonl` (a line a step), `rollouts/step-000001.parquet` …,
     `eval/before.json`, `eval/after.json` with their responses beside them, and `final/` (model and tokenizer; under
-    LoRA merged, with the adapter alone in `final/adapter/`).
+    LoRA merged, with the adapter alone in `final/adapter/`), and `checkpoints/`.
 
     Raises:
+        Interrupted: Ctrl-C or SIGTERM has come; the step was finished, and a checkpoint written.
         ReasonRLError: a fault in config, data, model or plugins, found as far as possible before anything costs time.
     """
+    if isinstance(config.algorithm, ScorerConfig):
+        if resume is not None:
+            raise ReasonRLError(f"--resume: a run of {config.algorithm.name} keeps no checkpoints; start it anew")
+        return train_reward_model(config, console)
     started = time.monotonic()
     transformers_logging.disable_progress_bar()  # its bars would break up ours
     with ExitStack() as stack:
-        parts = load_parts(config, console, stack)
-        before, after = run_phases(parts)
+        parts = load_parts(config, console, stack, resume)
+        rank = parts.accelerator.process_index
+        with parts.stop, parts.watch.watching(parts.folder / f"stacks-{rank}.txt"):
+            before, after = run_to_its_end(parts)
         if parts.accelerator.is_main_process:
             show_result(parts, before, after, time.monotonic() - started)
         parts.accelerator.wait_for_everyone()
@@ -65,30 +82,55 @@ def train(config: RunConfig, console: Console) -> Path:
     return parts.folder
 
 
+def run_to_its_end(parts: Parts) -> tuple[Report, Report]:
+    """All phases; after a fault it is said how the run can go on."""
+    try:
+        return run_phases(parts)
+    except Interrupted:
+        raise
+    except ReasonRLError:
+        parts.checkpoints.tell()
+        raise
+
+
 def run_phases(parts: Parts) -> tuple[Report, Report]:
     """Warm start, evaluation, the algorithm, evaluation: the reports before and after."""
     config = parts.config
     if config.warm_start is not None:
         run_sft(parts, config.warm_start, "warm start")
-    before = run_evaluation(parts, "before", step=0)
+    before = evaluate_before(parts)
     algorithm = config.algorithm
     if isinstance(algorithm, SFTConfig):
-        run_sft(parts, algorithm, "sft", after_step=partial(evaluate_between, parts))
+        run_sft(parts, algorithm, "sft")
     elif isinstance(algorithm, DPOConfig):
-        run_dpo(parts, algorithm, partial(evaluate_between, parts))
+        run_dpo(parts, algorithm, partial(end_step, parts))
     else:
+        assert not isinstance(algorithm, ScorerConfig)  # a run of its own
         assert parts.problems is not None
         run_algorithm(parts, algorithm, parts.problems)
     if parts.accelerator.is_main_process:
-        save_policy(parts.policy, parts.folder / "final")  # before anything else can fail
+        with files.whole(parts.folder / "final") as unfinished:  # before anything else can fail
+            save_policy(parts.policy, unfinished)
     return before, run_evaluation(parts, "after", step=algorithm.steps)
 
 
-def run_sft(parts: Parts, config: SFTConfig, phase: str, after_step: Callable[[int], None] = lambda step: None) -> None:
+def evaluate_before(parts: Parts) -> Report:
+    """The evaluation before the algorithm; of a run that is further, the report it wrote."""
+    written = parts.folder / "eval" / "before.json"
+    if parts.checkpoints.began and written.exists():
+        return reports.read(written)
+    report = run_evaluation(parts, "before", step=0)
+    parts.checkpoints.stop_if_asked()
+    return report
+
+
+def run_sft(parts: Parts, config: SFTConfig, phase: str) -> None:
     """Supervised fine-tuning on the task's demonstrations."""
     session = Session(parts.policy.model, parts.accelerator, config.optimizer, config.steps)
     rows = [(demonstrations(part, parts.policy, config), weight) for part, weight in parts.task.parts]
     tell_left_out(parts.task, "train", parts.tracker.console)
+    data = of_demonstrations(row for part, _ in rows for row in part)
+    done = parts.checkpoints.begin(phase, Trained({"policy": session}, data=lambda step: data))
     with parts.tracker.phase(phase, config.steps):
         train_sft(
             config,
@@ -98,7 +140,8 @@ def run_sft(parts: Parts, config: SFTConfig, phase: str, after_step: Callable[[i
             parts.tracker,
             logits_chunk=parts.config.model.logits_chunk,
             seed=parts.config.seed,
-            after_step=after_step,
+            done=done,
+            after_step=partial(end_step, parts, evaluates=config is parts.config.algorithm),
         )
 
 
@@ -107,15 +150,19 @@ def run_algorithm(
 ) -> None:
     """Reinforcement learning on the task's training problems."""
     if isinstance(config, OnlineDPOConfig):
-        run_online_dpo(parts, config, problems, partial(evaluate_between, parts))
+        run_online_dpo(parts, config, problems, partial(end_step, parts))
         return
     with parts.tracker.phase(config.name, config.steps):
         if isinstance(config, PPOConfig):
-            train_ppo(ppo_run(parts, config, problems))
+            ppo = ppo_run(parts, config, problems)
+            own = {} if ppo.critic_session is None else {"critic": ppo.critic_session}
+            train_ppo(ppo, parts.checkpoints.begin_run(ppo.run, own, penalty=ppo.penalty))
         elif isinstance(config, TRPOConfig):
-            train_trpo(policy_run(parts, config, problems, OptimizerConfig(), 0, cure="lower algorithm.max_kl"))
+            trpo = policy_run(parts, config, problems, OptimizerConfig(), 0, cure="lower algorithm.max_kl")
+            train_trpo(trpo, parts.checkpoints.begin_run(trpo))
         else:
-            train_grpo(policy_run(parts, config, problems, config.optimizer, config.updates))
+            grpo = policy_run(parts, config, problems, config.optimizer, config.updates)
+            train_grpo(grpo, parts.checkpoints.begin_run(grpo))
 
 
 def policy_run(
@@ -154,7 +201,8 @@ def policy_run(
         tracker=parts.tracker,
         rollouts=parts.folder / "rollouts",
         seed=parts.config.seed,
-        after_step=partial(evaluate_between, parts),
+        after_step=partial(end_step, parts),
+        beat=parts.watch.beat,
     )
 
 
@@ -177,6 +225,14 @@ def ppo_run(parts: Parts, config: PPOConfig, problems: ProblemStream) -> PPO:
     return PPO(run, critic, session, Coefficient(config.penalty.coefficient))
 
 
+def end_step(parts: Parts, step: int, *, evaluates: bool = True) -> None:
+    """What every step ends with: an evaluation and a checkpoint, where they are due."""
+    parts.watch.beat()
+    if evaluates:
+        evaluate_between(parts, step)
+    parts.checkpoints.after_step(step)
+
+
 def evaluate_between(parts: Parts, step: int) -> None:
     """Evaluate every `evaluation.every` steps; the last step has its evaluation anyway."""
     every = parts.config.evaluation.every
@@ -196,7 +252,13 @@ def run_evaluation(parts: Parts, name: str, *, step: int) -> Report:
     parts.sync(step)
     local = parts.held_out[accelerator.process_index :: accelerator.num_processes]
     found = evaluate(
-        local, parts.engine, parts.scorer, parts.sampling, samples=settings.samples, seed=parts.config.seed
+        local,
+        parts.engine,
+        parts.scorer,
+        parts.sampling,
+        samples=settings.samples,
+        seed=parts.config.seed,
+        on_response=parts.watch.beat,
     )
     found = replace(found, greedy=gather_judged(parts, found.greedy), sampled=gather_judged(parts, found.sampled))
     report = reports.report(

@@ -55,6 +55,9 @@ class Session:
     Attributes:
         done: updates so far, those included that were skipped or had nothing to learn from.
         skipped: updates that were not finite.
+        skipped_in_a_row: so many of them in a row, up to now.
+        parameters: what is trained.
+        names: of the parameters, in the same order.
     """
 
     def __init__(
@@ -73,8 +76,10 @@ class Session:
         self._cure = cure
         self.done = 0
         self.skipped = 0
-        self._skipped_in_a_row = 0
-        self.parameters = [p for p in [*model.parameters(), *head] if p.requires_grad]
+        self.skipped_in_a_row = 0
+        named = [*model.named_parameters(), *((f"head.{index}", part) for index, part in enumerate(head))]
+        self.parameters = [p for _, p in named if p.requires_grad]
+        self.names = [name for name, p in named if p.requires_grad]
         self.optimizer = torch.optim.AdamW(
             self.parameters,
             lr=config.learning_rate,
@@ -170,11 +175,11 @@ class Session:
         Raises:
             ReasonRLError: `max_nonfinite` in a row were not.
         """
-        self._skipped_in_a_row = 0 if finite else self._skipped_in_a_row + 1
+        self.skipped_in_a_row = 0 if finite else self.skipped_in_a_row + 1
         self.skipped += not finite
-        if self._skipped_in_a_row >= self.config.max_nonfinite:
+        if self.skipped_in_a_row >= self.config.max_nonfinite:
             raise ReasonRLError(
-                f"{self._skipped_in_a_row} updates in a row had a non-finite loss ({loss}) or gradient norm ({norm}); "
+                f"{self.skipped_in_a_row} updates in a row had a non-finite loss ({loss}) or gradient norm ({norm}); "
                 f"all were skipped. To go on, {self._cure}, or train in float32 (model.dtype, precision)"
             )
 

@@ -25,6 +25,7 @@ def train_sft(
     *,
     logits_chunk: int,
     seed: int,
+    done: int = 0,
     after_step: Callable[[int], None] = lambda step: None,
 ) -> None:
     """Minimise −log π(response | prompt), the mean over all response tokens of the step's global batch.
@@ -35,6 +36,7 @@ def train_sft(
         policy, session, tracker: what is trained, how, and where it is logged.
         logits_chunk: see `models.logprobs`.
         seed: of the order of demonstrations.
+        done: steps that are taken already.
         after_step: called with the number of each finished step.
 
     Raises:
@@ -42,7 +44,7 @@ def train_sft(
     """
     quotas = Quotas([weight for _, weight in demonstrations], config.batch_size)
     rank, world = session.accelerator.process_index, session.accelerator.num_processes
-    for step in range(1, config.steps + 1):
+    for step in range(done + 1, config.steps + 1):
         started = time.monotonic()
         firsts, counts = quotas.before(step), quotas.of_step(step)
         batch = [

@@ -33,15 +33,19 @@ from reasonrl.trainers.updates import share
 Run = PolicyRun[TRPOConfig]
 
 
-def train_trpo(run: Run) -> None:
+def train_trpo(run: Run, done: int = 0) -> None:
     """Each step: sample with π_old, estimate advantages, and take the largest step within the trust region.
+
+    Args:
+        run: the run.
+        done: its steps that are taken already.
 
     Raises:
         ReasonRLError: the model cannot be trained so, or too many responses could not be judged.
     """
     check(run.policy.model, run.session.accelerator)
     objective = surrogate_of(run)
-    for step in range(1, run.config.steps + 1):
+    for step in range(done + 1, run.config.steps + 1):
         clock, stats = Clock(), objective.stats
         samples = sample_with_advantages(run, step, clock)
         everyone = gather_checked(run, samples)

@@ -102,6 +102,7 @@ def update_once(
 
 def share(run: Run, rows: Sequence[Row], per_token: PerToken, sequences: float, tokens: float) -> Tensor:
     """A micro-batch's share of the loss of its minibatch, which has so many sequences and tokens over all processes."""
+    run.beat()
     batch = collate(rows, run.policy.pad_id).to(run.session.accelerator.device)
     return aggregate(
         per_token(batch),

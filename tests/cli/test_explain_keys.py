@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from explain_runs import KINDS, LEARNING, NO_EFFECT, PAPER, keys_of, run_of, sections_of, task_of
 
-from reasonrl.config import RunConfig, SFTConfig
+from reasonrl.config import PolicyConfig, RunConfig
 from reasonrl.explain.facts import Facts, sampling_of
 from reasonrl.explain.text import shown
 from reasonrl.explain.unused import without_effect
@@ -14,6 +14,7 @@ from reasonrl.explain.unused import without_effect
 SILENT = {
     "micro_batch_tokens": "how much is computed at once; the gradient is the same",
     "entropy": "whether it is measured beside the loss",
+    "evaluate_every": "how often it is measured",
 }
 # What a key, or all that begin so, need beside them to have an effect.
 BESIDE: dict[str, dict[str, Any]] = {
@@ -52,8 +53,8 @@ VALUES: dict[str, Any] = {
     "problems_per_step": 6,
     "minibatches": 4,
     "dual_clip": 3.5,
-    "pairs": ["b.parquet"],
     "label_smoothing": 0.1,
+    "held_out_files": ["b.parquet"],
 }
 
 
@@ -69,7 +70,7 @@ def other(value: Any, annotation: Any) -> Any:
     if choices:
         return next(choice for choice in choices if choice != value)
     if isinstance(value, tuple):
-        return tuple(one / 2 for one in value)
+        return tuple("other" if isinstance(one, str) else one / 2 for one in value)
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -122,7 +123,7 @@ def test_what_is_said_to_have_no_effect_changes_no_formula(
 ) -> None:
     run = run_of(name, settings)
     task = task_of("arithmetic")
-    assert not isinstance(run.algorithm, SFTConfig)
+    assert isinstance(run.algorithm, PolicyConfig)
     facts = Facts(run, run.algorithm, task, sampling_of(task, run), sampler_is_policy)
     kinds = dict(keys_of(KINDS[name]))
     unused = [key for key in without_effect(facts) if key in kinds and key not in ("kl.target", "dual_clip")]

@@ -244,9 +244,9 @@ def test_an_assistants_open_turn_goes_before_the_response() -> None:
 
 @pytest.mark.parametrize(("steps", "expected"), [(1, 4), (2, 8), (3, 10), (50, 10)])
 def test_the_pairs_drawn_are_those_of_the_steps(steps: int, expected: int) -> None:
-    found = drawn(config(steps=steps, batch_size=4), 10, seed=0)
+    found = drawn(config(batch_size=4), steps, 10, seed=0)
     assert len(set(found)) == len(found) == expected
-    assert drawn(config(steps=1, batch_size=4), 10, seed=1) != drawn(config(steps=1, batch_size=4), 10, seed=0)
+    assert drawn(config(batch_size=4), 1, 10, seed=1) != drawn(config(batch_size=4), 1, 10, seed=0)
 
 
 def test_smoothing_belongs_to_dpo() -> None:

@@ -1,4 +1,4 @@
-"""GRPO, with outcome and process supervision, PPO and TRPO learn arithmetic, from one supervised start.
+"""GRPO, with outcome and process supervision, PPO, TRPO and online DPO learn arithmetic, from one supervised start.
 
 The long version, all algorithms with several seeds, is benchmarks/learning.py.
 """
@@ -30,9 +30,11 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("algorithm", ["grpo", "grpo_process", "ppo", "trpo"])
-def test_it_learns_arithmetic(start: Path, tmp_path: Path, algorithm: str) -> None:
-    path = str(ROOT / "configs" / "learning" / f"{algorithm}.yaml")
+@pytest.mark.parametrize(
+    "name", ["learning/grpo", "learning/grpo_process", "learning/ppo", "learning/trpo", "debug/online_dpo"]
+)
+def test_it_learns_arithmetic(start: Path, tmp_path: Path, name: str) -> None:
+    path = str(ROOT / "configs" / f"{name}.yaml")
     given = ["warm_start=null", "model.tiny=null", f"model.path={start}", f"algorithm.steps={STEPS}"]
     folder = train(path, tmp_path, *given)
     before, after = (pass_at_1(folder, name) for name in ("before", "after"))
