@@ -147,6 +147,7 @@ def compare(
             ("trl", trl(options.trl, spec, precompute=False)),
             ("precomputed", trl(options.trl, spec, precompute=True)),
         ):
+            print(f"{shots} examples, {which}: {found['cpu_seconds']:.1f} CPU-seconds", flush=True)
             if which not in best or found["cpu_seconds"] < best[which]["cpu_seconds"]:
                 best[which] = found
     same = best["trl"]["ids"] == [best["ours"]["ids"][at] for at in order]

@@ -24,6 +24,7 @@ from reasonrl import Problem, Response
 from reasonrl.scoring import Scorer, WeightedVerifier
 from reasonrl_code.records import Limits, Program
 from reasonrl_code.sandbox.box import Sandbox
+from reasonrl_code.sandbox.running import family
 from reasonrl_code.verifier import Code, CodeOptions
 
 SUM = "a, b = map(int, input().split())\nprint(a + b)\n"
@@ -36,7 +37,7 @@ BAD = {
     "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass": {"timeout", "memory"},
     "while True:\n    print('x' * 10000)": {"wrong"},
     "import sys\nwhile True:\n    sys.stderr.write('x' * 10000)": {"timeout"},
-    "import os\nos.setsid()\nif os.fork():\n    os._exit(0)\nwhile True:\n    pass": {"wrong"},
+    "import os\nif os.fork() == 0:\n    os.setsid()\n    while True:\n        pass": {"wrong"},
     "print(9 ** 9 ** 9)": {"timeout", "memory"},
 }  # fmt: skip
 COLD = [
@@ -99,7 +100,7 @@ def load(count: int, workers: int, share: float) -> None:
     options = CodeOptions(adapter="tests", seconds=1.0, memory=256)
     texts = [draws.choice(bad) if draws.random() < share else SUM for _ in range(count)]
     before = processes()
-    peak, begun = 0, time.perf_counter()
+    begun = time.perf_counter()
     with Scorer([WeightedVerifier(Code, options, 1.0, "benchmark")], workers=workers) as scorer:
         for number, text in enumerate(texts):
             scorer.submit(number, problem, Response(f"```python\n{text}\n```"))
@@ -119,14 +120,8 @@ def load(count: int, workers: int, share: float) -> None:
 
 
 def processes() -> int:
-    """How many processes of the sandbox there are on this machine, whosever they are."""
-    found = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            found += b"reasonrl_code" in (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-    return found
+    """How many processes there are below this one."""
+    return len(family(os.getpid()))
 
 
 def leftovers() -> int:

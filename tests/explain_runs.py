@@ -14,13 +14,17 @@ from reasonrl.tasks import Mixture, Task
 
 KINDS: dict[str, Any] = {kind.model_fields["name"].default: kind for kind in get_args(Algorithm)}
 SUPERVISED: dict[str, dict[str, Any]] = {"sft": {"batch_size": 4}, "dpo": {"batch_size": 4, "pairs": ["a.parquet"]}}
-LEARNING = [name for name in KINDS if name not in (*SUPERVISED, "online_dpo")]  # with advantages
+SCORERS = {"reward_model": {"pairs": ["a.parquet"]}, "process_reward_model": {"labels": ["a.parquet"]}}
+LEARNING = [name for name in KINDS if name not in (*SUPERVISED, *SCORERS, "online_dpo")]  # with advantages
 PAPER, NO_EFFECT = "not as in the paper", "no effect"
 
 
 def run_of(name: str, settings: Mapping[str, Any] | None = None, **others: Any) -> RunConfig:
     """A small run of an algorithm, with settings of it by dotted key, and others of the run."""
     algorithm: dict[str, Any] = {"name": name, "steps": 3} | SUPERVISED.get(name, {"problems_per_step": 4})
+    about: dict[str, Any] = {"name": "x", "task": "arithmetic", "model": {"path": "m"}}
+    if name in SCORERS:
+        algorithm, about["task"] = {"name": name, "steps": 3, "batch_size": 4, **SCORERS[name]}, None
     if "minibatches" in KINDS[name].model_fields:
         algorithm["minibatches"] = 2
     for key, value in (settings or {}).items():
@@ -29,9 +33,7 @@ def run_of(name: str, settings: Mapping[str, Any] | None = None, **others: Any) 
         for part in way:
             at = at.setdefault(part, {})
         at[last] = dict(value) if isinstance(value, dict) else value
-    return RunConfig.model_validate(
-        {"name": "x", "task": "arithmetic", "model": {"path": "m"}, "algorithm": algorithm} | others
-    )
+    return RunConfig.model_validate(about | {"algorithm": algorithm} | others)
 
 
 @cache
@@ -42,7 +44,8 @@ def task_of(name: str) -> Task | Mixture:
 
 def sections_of(run: RunConfig, *, sampler_is_policy: bool | None = None) -> dict[str, str]:
     """The sections by title."""
-    found = explain(run, task_of(run.task.name), sampler_is_policy=sampler_is_policy)
+    task = None if run.task is None else task_of(run.task.name)
+    found = explain(run, task, sampler_is_policy=sampler_is_policy)
     return {section.title: "\n".join(section.lines) for section in found}
 
 

@@ -20,11 +20,12 @@ INLINE = re.findall(r"`(algorithm: [^`]*)`", TEXT)
 FENCED = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)
 
 RECORDS: dict[str, Any] = {record.model_fields["name"].default: record for record in get_args(Algorithm)}
+SCORERS = ("reward_model", "process_reward_model")
 SIZES: dict[str, dict[str, int]] = {name: {"steps": 2, "problems_per_step": 4} for name in RECORDS}
 SIZES["sft"] = {"steps": 2, "batch_size": 4}
-SIZES["dpo"] = {"steps": 2, "batch_size": 4}
+SIZES |= {name: {"steps": 2, "batch_size": 4} for name in ("dpo", *SCORERS)}
 # What gives no advantages, and has no row in the table of presets.
-OTHERS = {"sft", "dpo", "online_dpo"}
+OTHERS = {"sft", "dpo", "online_dpo", *SCORERS}
 
 # What carries the mathematics without being any: masks, and where steps belong.
 NOT_MATHEMATICS = {"masked", "masked_sum", "masked_mean", "of_response", "same_length", "of_one_process"}
@@ -111,7 +112,7 @@ def test_every_function_that_is_mathematics_is_on_the_page() -> None:
 @pytest.mark.parametrize("snippet", sorted({*INLINE, *FENCED}))
 def test_a_setting_is_valid(snippet: str) -> None:
     given = yaml.safe_load(snippet)["algorithm"]
-    run = {"name": "docs", "task": "gsm8k", "model": {"path": "some/model"}}
+    run = {"name": "docs", "task": None if given["name"] in SCORERS else "gsm8k", "model": {"path": "some/model"}}
     RunConfig.model_validate(run | {"algorithm": SIZES[given["name"]] | given})
 
 

@@ -84,7 +84,9 @@ def test_another_name_replaces_the_whole_and_the_same_name_merges(write: Any) ->
 def test_the_short_form_of_a_task_is_its_name(write: Any) -> None:
     def task_of(base: str, own: str) -> dict[str, Any]:
         write("base.yaml", BASE.replace("{name: gsm8k, data_files: {train: a.jsonl}}", base))
-        return config.load(write("a.yaml", f"extends: base.yaml\ntask: {own}\n")).task.model_dump(exclude_unset=True)
+        task = config.load(write("a.yaml", f"extends: base.yaml\ntask: {own}\n")).task
+        assert task is not None
+        return task.model_dump(exclude_unset=True)
 
     mapping = "{name: gsm8k, data_files: {train: a}}"
     assert task_of(mapping, "other") == {"name": "other"}

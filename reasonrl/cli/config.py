@@ -28,7 +28,8 @@ def show(
     from reasonrl import tasks
 
     resolved = run_config.load(config, overrides or [])
-    tasks.load(resolved.task.name, resolved.task.data_files)
+    if resolved.task is not None:
+        tasks.load(resolved.task.name, resolved.task.data_files)
     text = run_config.to_yaml(resolved)
     console = Console()
     if console.is_terminal:

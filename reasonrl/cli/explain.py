@@ -21,7 +21,7 @@ def explain(
     from reasonrl.explain import explain as sections_of
 
     resolved = run_config.load(config, overrides or [])
-    task = tasks.load(resolved.task.name, resolved.task.data_files)
+    task = None if resolved.task is None else tasks.load(resolved.task.name, resolved.task.data_files)
     # without vLLM, `engine: auto` has no choice
     sampler_is_policy = None if find_spec("vllm") else True
     console = Console()

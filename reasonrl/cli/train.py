@@ -31,7 +31,8 @@ def train(
     if resume and folder is None:
         text = f"resume    no run {resolved.name} in {resolved.runs} yet: it begins"
         console.print(text, highlight=False, markup=False, soft_wrap=True)
-    tasks.load(resolved.task.name, resolved.task.data_files)
+    if resolved.task is not None:
+        tasks.load(resolved.task.name, resolved.task.data_files)
     # After config and task are known to be good: importing torch and transformers takes seconds.
     import torch
 

@@ -65,6 +65,8 @@ def doctor() -> None:
         table = Table("part", "promise", "", "seen", title=f"{name} {source.version}", title_justify="left")
         for at, finding in enumerate(findings):
             part = finding.part if at == 0 or findings[at - 1].part != finding.part else ""
+            if at > 0 and findings[at - 1].part != finding.part:
+                table.add_section()  # the conclusion has no part, and is none of the last one's promises
             table.add_row(part, finding.promise, _mark(finding), escape(finding.seen))
         console.print(table)
         usable &= all(finding.holds for finding in findings if not finding.part and finding.needed)

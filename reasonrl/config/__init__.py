@@ -29,6 +29,7 @@ from reasonrl.config.run import (
     save,
     to_yaml,
 )
+from reasonrl.config.scorers import ProcessRewardModelConfig, RewardModelConfig, ScorerConfig
 from reasonrl.config.trpo import TRPOConfig
 
 __all__ = [
@@ -55,12 +56,15 @@ __all__ = [
     "PolicyConfig",
     "PreferenceConfig",
     "ProcessConfig",
+    "ProcessRewardModelConfig",
     "RLOOConfig",
     "ReinforcePPBaselineConfig",
     "ReinforcePPConfig",
+    "RewardModelConfig",
     "RolloutConfig",
     "RunConfig",
     "SFTConfig",
+    "ScorerConfig",
     "TRPOConfig",
     "TaskRef",
     "TinyModelConfig",

@@ -21,6 +21,7 @@ from reasonrl.config.model import ModelConfig
 from reasonrl.config.optimizer import SFTConfig
 from reasonrl.config.ppo import PPOConfig
 from reasonrl.config.preference import DPOConfig, OnlineDPOConfig
+from reasonrl.config.scorers import ProcessRewardModelConfig, RewardModelConfig, ScorerConfig
 from reasonrl.config.trpo import TRPOConfig
 from reasonrl.tasks import SamplingConfig
 from reasonrl.yamlfile import Name, Record
@@ -38,6 +39,8 @@ Algorithm = (
     | TRPOConfig
     | DPOConfig
     | OnlineDPOConfig
+    | RewardModelConfig
+    | ProcessRewardModelConfig
     | SFTConfig
 )
 _Text = Annotated[str, Field(json_schema_extra={"type": "string"})]  # for the JSON schema: no number, as elsewhere
@@ -155,6 +158,7 @@ class RunConfig(Record):
         name: of its folder, runs/NAME (runs/NAME-2, … where earlier ones lie).
         seed: of everything random, data aside.
         runs: the folder of all runs.
+        task: what is learnt; a reward model's run has none, and none of the parts that concern one.
         sampling: what is different from the task's own sampling.
         precision: "bf16" computes in bfloat16 where that is safe; the weights keep their type.
         threads: of torch on the CPU; its own choice if null.
@@ -165,7 +169,7 @@ class RunConfig(Record):
     name: Name
     seed: int = Field(0, ge=0)
     runs: str = "runs"
-    task: TaskRef
+    task: TaskRef | None = None
     model: ModelConfig
     warm_start: SFTConfig | None = None
     algorithm: Annotated[Algorithm, Field(discriminator="name")]
@@ -178,7 +182,7 @@ class RunConfig(Record):
     threads: int | None = Field(None, ge=1)
     stall_minutes: float | None = Field(30.0, gt=0)
 
-    @field_validator("task", mode="before", json_schema_input_type=_Text | TaskRef)
+    @field_validator("task", mode="before", json_schema_input_type=_Text | TaskRef | None)
     @classmethod
     def _task_by_name(cls, task: Any) -> Any:
         return {"name": task} if isinstance(task, str) else task
@@ -187,6 +191,19 @@ class RunConfig(Record):
     @classmethod
     def _engine_by_name(cls, engine: Any) -> Any:
         return {"name": engine} if isinstance(engine, str) else engine
+
+    @model_validator(mode="after")
+    def _has_a_task(self) -> Self:
+        if not isinstance(self.algorithm, ScorerConfig):
+            if self.task is None:
+                raise ValueError(f"algorithm {self.algorithm.name} needs a task; name one, such as `task: gsm8k`")
+            return self
+        for key in ("task", "warm_start", "sampling", "engine", "verification", "evaluation", "checkpoint"):
+            if getattr(self, key) != type(self).model_fields[key].get_default():
+                raise ValueError(
+                    f"algorithm {self.algorithm.name} learns from files alone and does not read {key!r}; leave it out"
+                )
+        return self
 
 
 def load(name: str, overrides: Sequence[str] = ()) -> RunConfig:

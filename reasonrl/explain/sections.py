@@ -1,7 +1,17 @@
 """The sections of an explanation, in order."""
 
-from reasonrl.config import DPOConfig, OnlineDPOConfig, PPOConfig, RunConfig, SFTConfig, TRPOConfig, UpdatesConfig
-from reasonrl.explain import loss, preferences, rewards, updates
+from reasonrl.config import (
+    DPOConfig,
+    OnlineDPOConfig,
+    PPOConfig,
+    ProcessRewardModelConfig,
+    RewardModelConfig,
+    RunConfig,
+    SFTConfig,
+    TRPOConfig,
+    UpdatesConfig,
+)
+from reasonrl.explain import loss, preferences, rewards, scorers, updates
 from reasonrl.explain.facts import Facts, sampling_of
 from reasonrl.explain.papers import PAPERS, deviations
 from reasonrl.explain.text import Section
@@ -9,12 +19,12 @@ from reasonrl.explain.unused import changed_without_effect
 from reasonrl.tasks import Mixture, Task
 
 
-def explain(run: RunConfig, task: Task | Mixture, *, sampler_is_policy: bool | None = None) -> list[Section]:
+def explain(run: RunConfig, task: Task | Mixture | None, *, sampler_is_policy: bool | None = None) -> list[Section]:
     """What a run optimises, section by section; no data is read and no model loaded.
 
     Args:
         run: the run.
-        task: its task.
+        task: its task; None where it has none.
         sampler_is_policy: is the engine's model the trained one itself? Where the config does not say, both cases are
             told if this is None.
     """
@@ -26,8 +36,12 @@ def explain(run: RunConfig, task: Task | Mixture, *, sampler_is_policy: bool | N
     elif isinstance(run.algorithm, DPOConfig):
         found += preferences.offline(run, run.algorithm)
     elif isinstance(run.algorithm, OnlineDPOConfig):
+        assert task is not None
         found += preferences.online(run, run.algorithm, task, sampling_of(task, run))
+    elif isinstance(run.algorithm, RewardModelConfig | ProcessRewardModelConfig):
+        found += scorers.scorer(run, run.algorithm)
     else:
+        assert task is not None
         if run.engine.name != "auto":
             sampler_is_policy = run.engine.name == "huggingface"
         found += reinforcement(Facts(run, run.algorithm, task, sampling_of(task, run), sampler_is_policy))

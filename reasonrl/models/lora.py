@@ -120,7 +120,7 @@ def save_adapter(model: Any, folder: Path) -> None:
 def _targets(model: Any, targets: str | tuple[str, ...]) -> dict[str, nn.Module]:
     """The layers that get an adapter, by name: all linear ones but the head, or those asked for."""
     linear = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear | Conv1D)}
-    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    head, embedding = model.get_output_embeddings() or getattr(model, "score", None), model.get_input_embeddings()
     if isinstance(targets, str):
         chosen = {name: layer for name, layer in linear.items() if layer is not head}
         if not chosen:

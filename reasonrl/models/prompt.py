@@ -44,6 +44,33 @@ def conversation_ids(prompt: str | Sequence[Message], response: str, tokenizer: 
     return tuple(tokenizer.apply_chat_template(messages, return_dict=True)["input_ids"])
 
 
+def marked_ids(
+    question: str, steps: Sequence[str], mark: str, tokenizer: Any
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Token ids of a solution as TRL's process reward models see it, and the place of each step's last one.
+
+    BOS, the question, and each step with the mark behind it, each turned into tokens by itself.
+
+    Raises:
+        ReasonRLError: the tokenizer makes no token of the mark.
+    """
+
+    def tokens(text: str) -> list[int]:
+        found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return found
+
+    closing = tokens(mark)
+    if not closing:
+        raise ReasonRLError(f"the tokenizer makes no token of the mark {mark!r}")
+    bos = tokenizer.bos_token_id
+    ids = [*([] if bos is None else [bos]), *tokens(question)]
+    ends = []
+    for step in steps:
+        ids += [*tokens(step), *closing]
+        ends.append(len(ids) - 1)
+    return tuple(ids), tuple(ends)
+
+
 def _open_ended(ids: list[int], prompt: str, tokenizer: Any) -> list[int]:
     """Without the end-of-sequence id that some tokenizers close every text with: the response comes first."""
     plain = tokenizer(prompt, add_special_tokens=False)["input_ids"]

@@ -108,7 +108,7 @@ def load_trained(
         ReasonRLError: it cannot be loaded, or lacks weights, which transformers would draw at random with a warning.
     """
     options = {"revision": revision, "dtype": DTYPES[dtype], "attn_implementation": attention} | settings
-    with loading(path, key) as source, _without_report():
+    with loading(path, key) as source, without_report():
         config = AutoConfig.from_pretrained(source, revision=revision)
         # use_safetensors: the other format is a pickle
         model, info = auto.from_pretrained(
@@ -126,7 +126,7 @@ def load_trained(
 
 
 @contextmanager
-def _without_report() -> Iterator[None]:
+def without_report() -> Iterator[None]:
     """transformers warns of weights that a model does not read, as of a head that we read ourselves, and of those it
     lacks, which are an error here."""
     verbosity = logging.get_verbosity()

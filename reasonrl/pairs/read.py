@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,16 @@ _RESPONSE = "a text, or chat messages that end with one of the assistant"
 
 @dataclass(frozen=True)
 class Preference:
-    """Two responses to one prompt, the first of which is preferred."""
+    """Two responses to one prompt, the first of which is preferred.
+
+    Attributes:
+        margin: by how much, where the pair says so.
+    """
 
     prompt: Prompt
     chosen: str
     rejected: str
+    margin: float | None = None
 
 
 @dataclass
@@ -58,7 +63,7 @@ def read_preferences(files: Sequence[str | Path]) -> Preferences:
     for file in map(Path, files):
         for place, row in rowfiles.read(file):
             try:
-                pair = preference_of(row)
+                pair = replace(preference_of(row), margin=_margin(row.get("margin")))
             except ValueError as error:
                 raise ReasonRLError(f"{file}: {place}: {error}") from None
             if not pair.chosen.strip() or not pair.rejected.strip():
@@ -96,7 +101,7 @@ def preference_of(row: Mapping[str, Any]) -> Preference:
 
 def _of_chats(prompt: Any, chosen: Sequence[Message], rejected: Sequence[Message]) -> Preference:
     """A pair of chats, which may begin with their prompt."""
-    before = () if prompt is None or isinstance(prompt, str) else _prompt(prompt)
+    before: Prompt = () if prompt is None or isinstance(prompt, str) else _prompt(prompt)
     if prompt is None or (isinstance(prompt, str) and chosen and chosen[0]["role"] != "assistant"):
         before = tuple(
             one for one, _ in takewhile(lambda both: both[0] == both[1], zip(chosen, rejected, strict=False))
@@ -107,8 +112,9 @@ def _of_chats(prompt: Any, chosen: Sequence[Message], rejected: Sequence[Message
             raise ValueError("chosen and rejected have no first message in common, which would be their prompt")
         chosen, rejected = chosen[len(before) :], rejected[len(before) :]
     elif isinstance(prompt, str):
-        return Preference(prompt, *_answers(chosen, rejected))
-    return Preference(before, *_answers(chosen, rejected))
+        before = prompt
+    better, worse = _answers(chosen, rejected)
+    return Preference(before, better, worse)
 
 
 def _answers(chosen: Sequence[Message], rejected: Sequence[Message]) -> Iterator[str]:
@@ -129,6 +135,12 @@ def _common_text(chosen: str, rejected: str) -> tuple[str, str, str]:
     if not length:
         raise ValueError("there is no column 'prompt', and chosen and rejected do not begin alike")
     return chosen[:length], chosen[length:], rejected[length:]
+
+
+def _margin(value: Any) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ValueError(f"margin holds {value!r:.80}, expected a number")
+    return value if value is None else float(value)
 
 
 def _prompt(value: Any) -> Prompt:

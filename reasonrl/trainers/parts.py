@@ -17,7 +17,7 @@ from reasonrl import store, tasks
 from reasonrl.checkpoint.folder import Place, places, prune
 from reasonrl.checkpoint.lock import locked
 from reasonrl.checkpoint.rollback import roll_back
-from reasonrl.config import AdvantageConfig, DPOConfig, PolicyConfig, RolloutConfig, RunConfig, TRPOConfig
+from reasonrl.config import AdvantageConfig, DPOConfig, PolicyConfig, RolloutConfig, RunConfig, TaskRef, TRPOConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
 from reasonrl.evaluation.evaluate import Prompted
@@ -78,7 +78,8 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
         stack: closes the parts.
         resume: the folder of the run to go on with.
     """
-    task, verifiers, sampling = resolve_task(config)
+    assert config.task is not None  # by its record
+    task, verifiers, sampling = resolve_task(config, config.task)
     held_out = task.problems("eval", config.evaluation.rows)
     listed = listed_problems(task) if isinstance(config.algorithm, RolloutConfig) else {}
     preferences = read_preferences(config.algorithm.pairs) if isinstance(config.algorithm, DPOConfig) else None
@@ -114,7 +115,11 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
     if config.model.lora is not None:
         trained, total = count_parameters(policy.model, trained=True), count_parameters(policy.model)
         console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)
-    pairs = None if preferences is None else pairs_to_train_on(config, preferences, policy, console)
+    pairs = (
+        None
+        if preferences is None
+        else pairs_to_train_on(config, config.task.max_prompt_tokens, preferences, policy, console)
+    )
     problems = None
     rank, world = accelerator.process_index, accelerator.num_processes
     if isinstance(config.algorithm, RolloutConfig):
@@ -130,7 +135,7 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
             audit(scorer, [one.problem for one in problems.all_of(config.algorithm.steps)], task.path)
     audit(scorer, held_out[rank::world], task.path)
     prompted = with_prompts(held_out, policy, sampling.max_tokens)
-    longest = longest_sequence(problems, prompted, config, sampling.max_tokens)
+    longest = longest_sequence(problems, prompted, config.task.max_prompt_tokens, sampling.max_tokens)
     engine = make_engine(config, policy, longest, accelerator, console)
     stack.callback(engine.close)
     sync = WeightSync(
@@ -162,10 +167,12 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
     )  # fmt: skip
 
 
-def pairs_to_train_on(config: RunConfig, preferences: Preferences, policy: Policy, console: Console) -> list[TokenPair]:
+def pairs_to_train_on(
+    config: RunConfig, longest_prompt: int | None, preferences: Preferences, policy: Policy, console: Console
+) -> list[TokenPair]:
     """The pairs as token ids; it is said how many cannot be used."""
     assert isinstance(config.algorithm, DPOConfig)
-    pairs = tokenised(preferences, policy, config.task.max_prompt_tokens)
+    pairs = tokenised(preferences, policy, longest_prompt)
     if preferences.skipped:
         console.print(preferences.line(), highlight=False, markup=False, soft_wrap=True)
     return pairs
@@ -221,12 +228,12 @@ def make_engine(
 
 
 def longest_sequence(
-    problems: ProblemStream | None, held_out: Sequence[Prompted], config: RunConfig, max_tokens: int
+    problems: ProblemStream | None, held_out: Sequence[Prompted], longest_prompt: int | None, max_tokens: int
 ) -> int | None:
     """Tokens of the longest prompt and response together; None where a stream may bring longer ones."""
     prompts = [len(one.prompt_ids) for one in held_out]
     if problems is not None:
-        longest = config.task.max_prompt_tokens if problems.longest_prompt is None else problems.longest_prompt
+        longest = longest_prompt if problems.longest_prompt is None else problems.longest_prompt
         if longest is None:
             return None
         prompts.append(longest)
@@ -239,13 +246,13 @@ def probe_tolerance(config: RunConfig) -> float:
     return config.engine.probe_tolerance or (1e-3 if exact else 0.15)
 
 
-def resolve_task(config: RunConfig) -> tuple[Task | Mixture, tuple[WeightedVerifier, ...], Sampling]:
+def resolve_task(config: RunConfig, named: TaskRef) -> tuple[Task | Mixture, tuple[WeightedVerifier, ...], Sampling]:
     """The task, its verifiers, and how responses are sampled in training.
 
     Raises:
         ReasonRLError: no such task, or a sampling that training cannot account for.
     """
-    task = tasks.load(config.task.name, config.task.data_files)
+    task = tasks.load(named.name, named.data_files)
     sampling = to_sampling(task.sampling, config.sampling)
     if isinstance(config.algorithm, RolloutConfig) and sampling.temperature == 0:
         raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")

@@ -19,6 +19,7 @@ from reasonrl.config import (
     OptimizerConfig,
     PPOConfig,
     RunConfig,
+    ScorerConfig,
     SFTConfig,
     TRPOConfig,
 )
@@ -39,6 +40,7 @@ from reasonrl.trainers.policy import Config, PolicyRun
 from reasonrl.trainers.ppo import PPO, train_ppo
 from reasonrl.trainers.preference_runs import run_dpo, run_online_dpo
 from reasonrl.trainers.problems import ProblemStream
+from reasonrl.trainers.scorer_runs import train_reward_model
 from reasonrl.trainers.session import Session, gather
 from reasonrl.trainers.sft import train_sft
 from reasonrl.trainers.trained import Trained
@@ -46,7 +48,7 @@ from reasonrl.trainers.trpo import train_trpo
 
 
 def train(config: RunConfig, console: Console, resume: Path | None = None) -> Path:
-    """Run a config to its end; the run's folder.
+    """Run a config to its end; the run's folder. Of a reward model it is as `scorer_runs.train_reward_model` says.
 
     Args:
         config: the run.
@@ -61,6 +63,10 @@ def train(config: RunConfig, console: Console, resume: Path | None = None) -> Pa
         Interrupted: Ctrl-C or SIGTERM has come; the step was finished, and a checkpoint written.
         ReasonRLError: a fault in config, data, model or plugins, found as far as possible before anything costs time.
     """
+    if isinstance(config.algorithm, ScorerConfig):
+        if resume is not None:
+            raise ReasonRLError(f"--resume: a run of {config.algorithm.name} keeps no checkpoints; start it anew")
+        return train_reward_model(config, console)
     started = time.monotonic()
     transformers_logging.disable_progress_bar()  # its bars would break up ours
     with ExitStack() as stack:
@@ -99,6 +105,7 @@ def run_phases(parts: Parts) -> tuple[Report, Report]:
     elif isinstance(algorithm, DPOConfig):
         run_dpo(parts, algorithm, partial(end_step, parts))
     else:
+        assert not isinstance(algorithm, ScorerConfig)  # a run of its own
         assert parts.problems is not None
         run_algorithm(parts, algorithm, parts.problems)
     if parts.accelerator.is_main_process:

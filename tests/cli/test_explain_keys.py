@@ -14,6 +14,7 @@ from reasonrl.explain.unused import without_effect
 SILENT = {
     "micro_batch_tokens": "how much is computed at once; the gradient is the same",
     "entropy": "whether it is measured beside the loss",
+    "evaluate_every": "how often it is measured",
 }
 # What a key, or all that begin so, need beside them to have an effect.
 BESIDE: dict[str, dict[str, Any]] = {
@@ -53,6 +54,7 @@ VALUES: dict[str, Any] = {
     "minibatches": 4,
     "dual_clip": 3.5,
     "label_smoothing": 0.1,
+    "held_out_files": ["b.parquet"],
 }
 
 

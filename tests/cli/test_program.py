@@ -44,7 +44,7 @@ def test_every_command_explains_itself(tmp_path: Path, command: list[str], words
     [
         (["trian"], "No such command 'trian'"),
         (["train"], "Missing argument"),
-        (["train", "nope"], "error: no run is named 'nope'; there are: debug/grpo, learning/cispo"),
+        (["train", "nope"], "error: no run is named 'nope'; there are: debug/grpo, debug/"),
         (["train", "nope.yaml"], "error: nope.yaml: cannot be read: No such file or directory"),
         (["train", "bad.yaml"], "bad.yaml:2: seeed: unknown key; did you mean 'seed'?"),
         (["train", "quickstart", "seed=x"], "error: from the command line, seed=x: seed: expected a whole"),

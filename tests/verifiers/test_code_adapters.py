@@ -11,6 +11,7 @@ import pytest
 
 from reasonrl import Problem
 from reasonrl_code.adapters import ADAPTERS
+from reasonrl_code.asserts import on_copies
 from reasonrl_code.records import CallTest, ScriptTest, StdioTest, Test
 from reasonrl_code.suite import Suite, Unreadable
 
@@ -95,7 +96,8 @@ def test_a_check_without_assertions_is_one_script() -> None:
     rest = "def check(candidate):\n    for x in [1]:\n        same(candidate(x), x)\n"
     test = "def same(a, b):\n    assert a == b\n" + rest
     found = suite("humaneval", prompt=PROMPT, entry_point="f", test=test).tests
-    assert found == (ScriptTest(test + "\ncheck(f)\n", ("f",), "import math\ndef helper(x):\n    return x + 1"),)
+    setup = "import math\ndef helper(x):\n    return x + 1"
+    assert found == (ScriptTest(on_copies("f") + test + "\ncheck(f)\n", ("f",), setup),)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_mbpp_with_setup_and_challenges() -> None:
 def test_mbpp_plus_is_judged_by_its_test_alone() -> None:
     test = "for inp, exp in zip([[1]], [2]):\n    assert f(*inp) == exp\n"
     found = suite("mbpp", test=test, test_list=["assert f(9) == 9"], test_imports=["import math"], code="def f(x): ...")
-    assert found.tests == (ScriptTest(test, ("f",), "import math"),)
+    assert found.tests == (ScriptTest(on_copies("f") + test, ("f",), "import math"),)
     assert found.entry_point == "f"
 
 

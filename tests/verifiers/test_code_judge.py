@@ -16,6 +16,7 @@ class Replay:
     """A sandbox that answers with what it was given, one after another."""
 
     tier = "replay"
+    warning = ""
 
     def __init__(self, *answers: Run | Call) -> None:
         self.answers = list(answers)
@@ -181,6 +182,13 @@ def test_the_evidence() -> None:
         "tier": "replay",
         "weak": 0,
     }
+
+
+def test_the_warning_of_a_weak_sandbox_is_in_each_verdict() -> None:
+    for value in (0, 9):
+        sandbox = returned(value)
+        sandbox.warning = "it leaks"
+        assert judge(sandbox, PROGRAM, squares(1), Limits()).evidence["warning"] == "it leaks"
 
 
 def test_values_without_a_text_can_be_shown() -> None:

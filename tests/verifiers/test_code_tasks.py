@@ -46,7 +46,7 @@ def code() -> Iterator[Code]:
 
 
 def loaded(name: str, code: Code) -> list[Problem]:
-    """The first problems of the task's evaluation split; the verifier gets the task's options."""
+    """The task's shortest problems of its evaluation split, three of them; the verifier gets the task's options."""
     task = tasks.read(name)
     assert isinstance(task, Task)
     if task.config.dataset is not None:
@@ -56,7 +56,7 @@ def loaded(name: str, code: Code) -> list[Problem]:
     judge = resolve(task)[0]
     assert judge.verifier is Code
     code.options = judge.options
-    return task.problems("eval")[:4]
+    return sorted(task.problems("eval")[:4], key=lambda problem: len(str(problem.metadata)))[:3]
 
 
 @pytest.mark.parametrize("name", WITH_SOLUTIONS)
@@ -88,7 +88,7 @@ def test_our_programs_pass_where_the_data_has_no_solution(name: str, code: Code)
 
 @pytest.mark.parametrize("name", [*WITH_SOLUTIONS, "livecodebench", "code_contests"])
 def test_no_cheat_is_rewarded_on_a_bundled_task(name: str, code: Code) -> None:
-    problem = loaded(name, code)[-1]
+    problem = loaded(name, code)[0]
     rewards = {text: code.verify(problem, Response(text)).reward for text in code.cheats(problem)}
     assert len(rewards) >= 12
     assert set(rewards.values()) == {0.0}, rewards

@@ -79,6 +79,15 @@ def script(
     return ScriptTest(code, names, opened)
 
 
+def on_copies(function: str) -> str:
+    """Statements that give the program copies of its arguments, for tests that judge what it returns by them.
+
+    `f(*given) == reference(*given)` is true of a program that empties what it is given, and returns that.
+    """
+    copied = f"_given_to_{function}(*_copy.deepcopy(args), **_copy.deepcopy(named))"
+    return f"import copy as _copy\n_given_to_{function} = {function}\ndef {function}(*args, **named): return {copied}\n"
+
+
 def free_names(statements: Sequence[ast.stmt], own: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The names that statements read and neither bind nor have as a builtin, in order of their appearance."""
     nodes = [node for statement in statements for node in ast.walk(statement)]

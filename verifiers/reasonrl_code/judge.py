@@ -6,7 +6,19 @@ from typing import Any, Literal, Protocol
 
 from reasonrl import Verdict
 from reasonrl_code.compare import Spaces, same_output, same_value
-from reasonrl_code.records import Call, CallTest, Ending, Limits, Program, Run, ScriptTest, StdioTest, Test, Use
+from reasonrl_code.records import (
+    Call,
+    CallTest,
+    Ending,
+    Limits,
+    Program,
+    Run,
+    ScriptTest,
+    StdioTest,
+    Test,
+    Use,
+    text_of,
+)
 
 Reward = Literal["all", "fraction", "weighted"]
 REASONS = {"pass": "correct", "fail": "wrong"}  # of the other endings, the reason is their name
@@ -20,6 +32,10 @@ class Sandbox(Protocol):
     @property
     def tier(self) -> str:
         """Its name, stored with each verdict."""
+
+    @property
+    def warning(self) -> str:
+        """What it is too weak for, stored with each verdict; empty if it holds."""
 
     def run(self, program: Program, stdin: str, limits: Limits) -> Run:
         """Run the program on an input."""
@@ -73,7 +89,7 @@ def run_test(
             if outcome.ending == "pass" and not call.plain:
                 return replace(outcome, ending="fail", detail=call.detail or "the value is no plain data")
             if outcome.ending == "pass" and not same_value(test.expected, call.value):
-                return replace(outcome, ending="fail", got=_text(call.value), detail="another value than expected")
+                return replace(outcome, ending="fail", got=text_of(call.value), detail="another value than expected")
             return outcome
         case ScriptTest():
             outcome = _of_call(sandbox.script(program, test.code, test.names, test.setup, limits))
@@ -115,10 +131,10 @@ def judge(
         used += outcomes[-1].use.seconds
         if outcomes[-1].ending == "infra" or (reward == "all" and outcomes[-1].ending != "pass"):
             break
-    return _verdict(tests, outcomes, reward, sandbox.tier)
+    return _verdict(tests, outcomes, reward, sandbox)
 
 
-def _verdict(tests: Sequence[Test], outcomes: Sequence[Outcome], reward: Reward, tier: str) -> Verdict:
+def _verdict(tests: Sequence[Test], outcomes: Sequence[Outcome], reward: Reward, sandbox: Sandbox) -> Verdict:
     passed = [outcome.ending == "pass" for outcome in outcomes]
     bad = next((at for at, outcome in enumerate(outcomes) if outcome.ending != "pass"), None)
     bad = next((at for at, outcome in enumerate(outcomes) if outcome.ending == "infra"), bad)
@@ -131,7 +147,8 @@ def _verdict(tests: Sequence[Test], outcomes: Sequence[Outcome], reward: Reward,
         "cpu_seconds": round(sum(outcome.use.cpu_seconds for outcome in outcomes), 3),
         "slowest": round(max(outcome.use.seconds for outcome in outcomes), 3),
         "memory": max(outcome.use.memory for outcome in outcomes),
-        "tier": tier,
+        "tier": sandbox.tier,
+        **({"warning": sandbox.warning} if sandbox.warning else {}),
         "weak": sum(outcome.weak and outcome.ending == "pass" for outcome in outcomes),
     }
     if bad is None:
@@ -155,7 +172,7 @@ def shown(test: Test, outcome: Outcome, at: int) -> dict[str, Any]:
             asked = {"input": cut(test.input), "expected": cut(test.output)}
         case CallTest():
             text = test.text or f"{test.function}({_arguments(test)})"
-            asked = {"input": cut(text), "expected": cut(_text(test.expected))}
+            asked = {"input": cut(text), "expected": cut(text_of(test.expected))}
         case ScriptTest():
             asked = {"input": cut(test.code)}
     told = {"got": cut(outcome.got), "detail": cut(outcome.detail), "stderr": outcome.stderr[-STDERR:]}
@@ -175,11 +192,4 @@ def _of_call(call: Call) -> Outcome:
 
 
 def _arguments(test: CallTest) -> str:
-    return ", ".join([*map(_text, test.args), *(f"{key}={_text(one)}" for key, one in test.kwargs.items())])
-
-
-def _text(value: Any) -> str:
-    try:
-        return repr(value)
-    except (ValueError, RecursionError):  # an integer of more digits than Python writes
-        return f"a {type(value).__name__} that cannot be shown"
+    return ", ".join([*map(text_of, test.args), *(f"{key}={text_of(one)}" for key, one in test.kwargs.items())])

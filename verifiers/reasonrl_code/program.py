@@ -14,7 +14,8 @@ from reasonrl_code.sandbox.languages import LANGUAGES
 from reasonrl_code.syntax import defines, parse
 
 DIRECTIVES = re.compile(r"^[ \t]*#\s*include\b|\bmain\s*\(", re.MULTILINE)  # of a C++ program without a fence
-FENCE = re.compile(r"(?P<indent>[ \t]*)(?:[-*+]|\d+[.)])?[ \t]*(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*)")
+# Possessive: of a line of many spaces or digits, no second reading is tried.
+FENCE = re.compile(r"[ \t]*+(?:[-*+][ \t]*+|\d++[.)][ \t]*+)?(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*)")
 FUTURE = re.compile(r"^from[ \t]+__future__[ \t]+import\b[^\n(]*(?:\([^)]*\))?[^\n]*\n?", re.MULTILINE)
 INDENT = "    "
 

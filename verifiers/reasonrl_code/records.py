@@ -136,3 +136,11 @@ class Call:
     stderr: str = ""
     detail: str = ""
     use: Use = field(default_factory=Use)
+
+
+def text_of(value: Any) -> str:
+    """A plain value as Python writes it, for reports."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # an integer of more digits than Python writes
+        return f"a {type(value).__name__} that cannot be shown"

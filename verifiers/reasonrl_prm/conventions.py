@@ -21,6 +21,7 @@ from reasonrl import Message, ReasonRLError
 from reasonrl.models.heads import check_head, logits
 from reasonrl.models.linear_heads import load_linear_head
 from reasonrl.models.load import load_tokenizer
+from reasonrl.models.prompt import marked_ids
 from reasonrl.models.reward import batches, context_of, device_of, load_trained, pad_id_of, padded
 from reasonrl_prm.options import PRMOptions
 
@@ -92,15 +93,7 @@ class Convention(ABC):
 
     def _apart(self, prompt: str, steps: Sequence[str]) -> Marked:
         """BOS, the prompt, and each step with the mark behind it; each turned into tokens by itself."""
-        bos, mark = self.tokenizer.bos_token_id, self._ids(self.options.step_mark)
-        if not mark:
-            raise ReasonRLError(f"{KEY}: the tokenizer makes no token of the mark {self.options.step_mark!r}")
-        ids = [*([] if bos is None else [bos]), *self._ids(prompt)]
-        ends = []
-        for step in steps:
-            ids += [*self._ids(step), *mark]
-            ends.append(len(ids) - 1)
-        return Marked(tuple(ids), tuple(ends))
+        return Marked(*marked_ids(prompt, steps, self.options.step_mark, self.tokenizer))
 
     def _found(self, ids: Sequence[int], token: int, steps: Sequence[str]) -> Marked:
         """The places of a token, one for each step."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from reasonrl import Problem
 from reasonrl_code.adapters.columns import optional_text, text
-from reasonrl_code.asserts import called, free_names, script
+from reasonrl_code.asserts import called, free_names, on_copies, script
 from reasonrl_code.headers import TYPING
 from reasonrl_code.records import ScriptTest, Test
 from reasonrl_code.suite import Suite, Unreadable
@@ -38,7 +38,7 @@ def _tests(test: str, entry_point: str, helpers: str) -> tuple[Test, ...]:
         raise Unreadable("`test` must be Python that defines check(candidate)")
     if not any(isinstance(one, ast.Assert) for one in check.body):
         names = free_names([*(parse(helpers) or tree).body, *tree.body])
-        code = f"{test}\ncheck({entry_point})\n"
+        code = f"{on_copies(entry_point)}{test}\ncheck({entry_point})\n"
         return (ScriptTest(code, tuple(dict.fromkeys([entry_point, *names])), helpers),)
     around = [one for one in tree.body if one not in checks and _matters(one)]
     tests = _split(check, entry_point, around, helpers)

@@ -42,6 +42,11 @@ class Sandbox:
             self.close()
         self._compiled: tuple[Program, str | Run] | None = None  # the last one; the binary in hexadecimal digits
 
+    @property
+    def warning(self) -> str:
+        """What its tier is too weak for; empty for those that are chosen by themselves."""
+        return TIERS[self.tier].warning
+
     def run(self, program: Program, stdin: str, limits: Limits) -> Run:
         """Run a program on a standard input until it ends or breaks a limit."""
         language = LANGUAGES[program.language]

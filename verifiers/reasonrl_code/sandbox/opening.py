@@ -26,8 +26,8 @@ def open_sandbox(tier: TierName | None = None, packages: Sequence[str] = ()) -> 
         sandbox, fault = _tested(tier, packages)
         if sandbox is None:
             raise ReasonRLError(f"sandbox tier {tier!r} cannot be used here: {fault}")
-        if not TIERS[tier].automatic:
-            logger.warning("programs run in sandbox tier %r, which does not hold against all attacks", tier)
+        if warning := TIERS[tier].warning:
+            logger.warning("programs of a model are run, and %s", warning)
         return sandbox
     faults: list[str] = []
     for one in (name for name, each in TIERS.items() if each.automatic):

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reasonrl_code.records import Call, Ending, Limits, Program
+from reasonrl_code.records import Call, Ending, Limits, Program, text_of
 from reasonrl_code.sandbox.inside import plain
 from reasonrl_code.sandbox.launch import Server
 from reasonrl_code.sandbox.running import Running
@@ -150,18 +150,18 @@ def _checked(reply: Any, nonce: str, changes: bool) -> dict[str, Any]:
         error = reply["error"]
         if type(error) is not dict:
             raise ValueError("no error")
-        return {"error": {name: str(error.get(name))[:_MESSAGE] for name in ("type", "message")}}
+        return {"error": {name: str(error.get(name))[:_MESSAGE] for name in ("type", "base", "message")}}
     try:
         checked = {"value": plain.encode(plain.decode(reply.get("value")))}
-        if changes:
-            checked["args"] = plain.encode(plain.decode(reply.get("args")))
+        for name in ("args", "kwargs") if changes else ():
+            checked[name] = plain.encode(plain.decode(reply.get(name)))
     except plain.NotPlainError as error:
         raise ValueError(str(error)) from None
     return checked
 
 
 def _shown(form: Any) -> str:
-    return repr(plain.decode(form))[:500]
+    return text_of(plain.decode(form))[:500]
 
 
 def _returned(answer: dict[str, Any] | None) -> str:

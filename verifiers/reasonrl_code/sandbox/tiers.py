@@ -28,6 +28,11 @@ class Tier:
     seccomp: bool = False
     automatic: bool = False
 
+    @property
+    def warning(self) -> str:
+        """What every verdict from a tier that is not chosen by itself carries; else empty."""
+        return "" if self.automatic else f"sandbox tier {self.name!r} does not hold against all attacks"
+
 
 TIERS = {
     tier.name: tier

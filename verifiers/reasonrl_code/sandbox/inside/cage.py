@@ -137,4 +137,5 @@ def _limit(limits):
         number = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(number)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(number, (value, value))
+        # Competitors raise their stack's limit, often to infinity; what bounds it is that of the memory.
+        resource.setrlimit(number, (value, hard if name == "STACK" else value))

@@ -18,6 +18,7 @@ import plain
 import script
 
 _MAIN = "main.py"
+_FRAMES = 20  # below the first one of a program
 
 
 def run(job, replies, folder):
@@ -28,6 +29,8 @@ def run(job, replies, folder):
     requests = open(job, "rb")  # noqa: SIM115  lives as long as the process
     request = json.loads(requests.readline())
     random.seed(request["seed"])
+    sys.setrecursionlimit(sys.getrecursionlimit() + _FRAMES)
+    sys.set_int_max_str_digits(0)  # the limit of CPU time bounds that, too
     what = request["do"]
     if what in ("program", "native"):
         requests.close()
@@ -108,7 +111,8 @@ def _answer(namespace, request):
     try:
         args, kwargs = plain.decode(request["args"]), plain.decode(request["kwargs"])
         value = _function(namespace, request["function"])(*args, **kwargs)
-        return {**reply, "value": plain.encode(value), "args": plain.encode(args) if request["changes"] else None}
+        changed = {"args": plain.encode(args), "kwargs": plain.encode(kwargs)} if request["changes"] else {}
+        return {**reply, "value": plain.encode(value), **changed}
     except plain.NotPlainError as error:
         return {**reply, "not_plain": str(error)}
     except Exception as error:  # noqa: BLE001  what the program raises is its answer

@@ -16,14 +16,19 @@ from typing import Any
 
 _DEPTH = 200
 _NODES = 2_000_000
-_DIGITS = 1000  # decimal digits of an integer that JSON readers take without a limit of their own
+_LONG = 10**1000  # integers from here on go in hexadecimal: JSON readers have a limit of their own
+_TERM = 10_000  # hexadecimal digits of a fraction's terms, which are reduced: the square of that in time
+_FEW = 1000  # elements of a set, or keys, that may have whatever hashes
 _MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
 _SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", deque: "list"}
 _ITERATORS = {
     map, filter, zip, enumerate, reversed, type({}.keys()), type({}.values()), type({}.items()),
     type(iter([])), type(iter(())), type(_ for _ in ()), itertools.chain, itertools.islice, itertools.accumulate,
 }  # fmt: skip
-_MAKERS: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict,
+}  # fmt: skip
+_HASHED = {"set", "frozenset", "dict"}
 _NUMPY = {"bool", "bool_"} | {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
 
 
@@ -57,7 +62,7 @@ def _encode(value: Any, depth: int, left: list[int]) -> Any:
     if value is None or kind is bool or kind is str:
         return value
     if kind is int:
-        return value if abs(value) < 10**_DIGITS else ["int", hex(value)]
+        return value if -_LONG < value < _LONG else ["int", hex(value)]
     if kind is float:
         return ["float", value.hex()]
     if kind in _SEQUENCES:
@@ -76,8 +81,10 @@ def _encode_rare(value: Any, kind: type, depth: int, left: list[int]) -> Any:
         return [kind.__name__, value.hex()]
     if kind is range:
         return ["range", value.start, value.stop, value.step]
-    if kind is Decimal or kind is Fraction:
-        return [kind.__name__, str(value)]
+    if kind is Decimal:
+        return ["Decimal", str(value)]
+    if kind is Fraction:
+        return ["Fraction", *map(_term, (value.numerator, value.denominator))]
     if kind.__module__ == "numpy" and kind.__name__ in _NUMPY and kind is getattr(sys.modules["numpy"], kind.__name__):
         return _encode(value.item(), 1, [1])
     raise NotPlainError(f"a value of type {kind.__name__}")
@@ -112,11 +119,30 @@ def _decode(form: Any, depth: int) -> Any:
     if type(form) is not list or not form:
         raise ValueError("not the form of a plain value")
     tag, *items = form
-    if tag in _MAKERS:
-        return _MAKERS[tag](_decode(item, depth - 1) for item in items)
-    if tag == "dict":
-        return dict(_decode(pair, depth - 1) for pair in items)
-    return _RARE[tag](*items)
+    decoded = [_decode(item, depth - 1) for item in items] if tag in _MAKERS else []
+    if tag in _HASHED and len(items) > _FEW:
+        _spread([pair[0] for pair in decoded] if tag == "dict" else decoded)
+    return _MAKERS[tag](decoded) if tag in _MAKERS else _RARE[tag](*items)
+
+
+def _spread(keys: list[Any]) -> None:
+    """Refuse keys that were chosen to have the same hash: a table of n of them takes n² steps to make."""
+    if 2 * len(set(map(hash, keys))) < len(keys):
+        raise ValueError("keys of the same hash")
+
+
+def _term(number: int) -> str:
+    digits = hex(number)
+    if len(digits) > _TERM:
+        raise NotPlainError("a fraction of too many digits")
+    return digits
+
+
+def _fraction(*terms: str) -> Fraction:
+    if max(map(len, terms)) > _TERM:
+        raise ValueError("a fraction of too many digits")
+    numerator, denominator = (int(term, 16) for term in terms)
+    return Fraction(numerator, denominator)
 
 
 _RARE: dict[str, Callable[..., Any]] = {
@@ -127,5 +153,5 @@ _RARE: dict[str, Callable[..., Any]] = {
     "bytearray": bytearray.fromhex,
     "range": range,
     "Decimal": Decimal,
-    "Fraction": Fraction,
+    "Fraction": _fraction,
 }

@@ -7,6 +7,7 @@ import traceback
 import plain
 
 _TEST = "<test>"
+_QUIET = (StopIteration, StopAsyncIteration)
 
 
 class CandidateError(Exception):
@@ -44,8 +45,9 @@ def run(setup, code, namespace, stubs=()):
 
 
 def described(error):
-    """An exception as plain data."""
-    return {"type": type(error).__name__, "message": str(error)[:2000]}
+    """An exception as plain data; `base` names the nearest of its classes that is Python's own."""
+    base = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
+    return {"type": type(error).__name__, "base": base, "message": str(error)[:2000]}
 
 
 def _line(error, code):
@@ -94,12 +96,15 @@ class Caller:
             raise _exception(reply["error"])
         for given, changed in zip(args, plain.decode(reply["args"]), strict=True):
             _change(given, changed)
+        for name, changed in plain.decode(reply["kwargs"]).items():
+            _change(kwargs[name], changed)
         return plain.decode(reply["value"])
 
 
 def _exception(error):
-    kind = getattr(builtins, error["type"], None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
+    kind = getattr(builtins, error["base"], None)
+    # StopIteration would end a loop of the test over `map(f, inputs)` without a word.
+    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, _QUIET):
         try:
             return kind(error["message"])
         except TypeError:  # one that takes several arguments, as UnicodeDecodeError does
@@ -109,7 +114,7 @@ def _exception(error):
 
 def _change(given, changed):
     """Do to an argument what the candidate did to its copy."""
-    if type(given) is list:
+    if type(given) in (list, bytearray):
         given[:] = changed
     elif type(given) in (dict, set):
         given.clear()

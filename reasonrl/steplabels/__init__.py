@@ -1,0 +1,1 @@
+"""Solutions whose steps are labelled: read from files, and made from rollouts by sampling on from each step."""

@@ -1,0 +1,181 @@
+"""A run that trains a reward model or a process reward model: files in, a model that the verifiers load out."""
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from rich.console import Console
+from rich.table import Table
+from transformers.utils import logging as transformers_logging
+
+from reasonrl.config import ProcessRewardModelConfig, RewardModelConfig, RunConfig
+from reasonrl.errors import ReasonRLError
+from reasonrl.models.load import count_parameters
+from reasonrl.models.trainable_scorer import TrainableScorer, load_scorer
+from reasonrl.pairs.read import read_preferences
+from reasonrl.steplabels.read import read_solutions
+from reasonrl.tracking import Tracker
+from reasonrl.trainers.parts import make_folder
+from reasonrl.trainers.process_reward_model import LabelledIds, ProcessRewardModelLoss, labelled_ids
+from reasonrl.trainers.reward_model import RewardModelLoss, ScoredPair, scored_pairs
+from reasonrl.trainers.scorers import ScorerLoss, held_out_prompts, train_scorer
+from reasonrl.trainers.session import Session
+
+Config = RewardModelConfig | ProcessRewardModelConfig
+Examples = list[ScoredPair] | list[LabelledIds]
+_CURE = "lower algorithm.optimizer.learning_rate"
+
+
+def train_reward_model(config: RunConfig, console: Console) -> Path:
+    """Run a config of a reward model, or a process reward model, to its end; the run's folder.
+
+    The folder holds `config.yaml` (resolved), `metrics.jsonl` (a line a step), `eval/before.json`, `eval/after.json`
+    (and those in between) on what was held out, and `final/`, which the verifiers load.
+
+    Raises:
+        ReasonRLError: a fault in config, files or model, found before anything costs time.
+    """
+    started = time.monotonic()
+    transformers_logging.disable_progress_bar()  # its bars would break up ours
+    algorithm = config.algorithm
+    assert isinstance(algorithm, Config)
+    accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
+    console = console if accelerator.is_main_process else Console(quiet=True)  # what is told, is told once
+    set_seed(config.seed)
+    scorer = load_scorer(config.model, labels_of(algorithm), config.seed)
+    scorer.model.to(accelerator.device)
+    training, held_out = examples_of(algorithm, scorer, config.seed, console)
+    if config.model.lora is not None:
+        trained, total = count_parameters(scorer.model, trained=True), count_parameters(scorer.model)
+        console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)
+    session = Session(scorer.model, accelerator, algorithm.optimizer, algorithm.steps, cure=_CURE)
+    loss = loss_of(algorithm, scorer, session)
+    with ExitStack() as stack:
+        folder = make_folder(config, accelerator)
+        tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
+        stack.callback(tracker.close)
+        reports = run_phases(algorithm, training, held_out, loss, tracker, folder, config.seed)
+        if accelerator.is_main_process:
+            console.print(table(loss, reports))
+            console.print(
+                f"run       {folder}  ({time.monotonic() - started:.0f} s in all)", highlight=False, soft_wrap=True
+            )
+            console.print(f"model     {folder / 'final'}", highlight=False, soft_wrap=True)
+        accelerator.wait_for_everyone()
+    if accelerator.num_processes > 1:
+        accelerator.end_training()
+    return folder
+
+
+def run_phases(
+    config: Config,
+    training: Examples,
+    held_out: Examples,
+    loss: ScorerLoss[Any],
+    tracker: Tracker,
+    folder: Path,
+    seed: int,
+) -> dict[str, dict[str, float]]:
+    """Evaluation, training, evaluation: the reports before and after."""
+    main = loss.session.accelerator.is_main_process
+
+    def evaluated(name: str) -> dict[str, float]:
+        report = loss.measure(held_out)
+        if main:
+            file = folder / "eval" / f"{name}.json"
+            file.parent.mkdir(exist_ok=True)
+            clean = {key: value if math.isfinite(value) else None for key, value in report.items()}
+            file.write_text(json.dumps(clean, indent=2) + "\n", encoding="utf-8")
+        return report
+
+    def after_step(step: int) -> None:
+        if config.evaluate_every and step % config.evaluate_every == 0 and step < config.steps:
+            evaluated(f"step-{step:06d}")
+
+    reports = {"before": evaluated("before")}
+    with tracker.phase(config.name, config.steps):
+        train_scorer(config, training, loss, tracker, seed=seed, after_step=after_step)
+    if main:
+        loss.scorer.save(folder / "final")  # before anything else can fail
+    loss.session.accelerator.wait_for_everyone()
+    return reports | {"after": evaluated("after")}
+
+
+def labels_of(config: Config) -> int:
+    """How many logits its model's head has."""
+    return 1 if isinstance(config, RewardModelConfig) else 2
+
+
+def loss_of(config: Config, scorer: TrainableScorer, session: Session) -> ScorerLoss[Any]:
+    """What it minimises."""
+    if isinstance(config, RewardModelConfig):
+        return RewardModelLoss(config, scorer, session)
+    return ProcessRewardModelLoss(config, scorer, session)
+
+
+def examples_of(config: Config, scorer: TrainableScorer, seed: int, console: Console) -> tuple[Examples, Examples]:
+    """What is trained on, and what is held out: files of their own, or a share of the prompts.
+
+    Raises:
+        ReasonRLError: a fault in the files, or nothing is left on one side.
+    """
+    files = config.pairs if isinstance(config, RewardModelConfig) else config.labels
+    found: list[Any] = list(tokenised(config, files, scorer, console))
+    if config.held_out_files:
+        held_out: list[Any] = list(tokenised(config, config.held_out_files, scorer, console))
+        asked = {one.prompt for one in held_out}
+        if both := sum(one.prompt in asked for one in found):
+            text = f"{both:,} of {len(found):,} training examples have a prompt that is also held out and are left out"
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
+    else:
+        asked = set(held_out_prompts([one.prompt for one in found], config.held_out, seed))
+        held_out = [one for one in found if one.prompt in asked]
+    training = [one for one in found if one.prompt not in asked]
+    for side, examples in (("to train on", training), ("held out", held_out)):
+        if not examples:
+            raise ReasonRLError(
+                f"algorithm: none of the {len(found):,} examples that fit is {side}; give more, or change held_out"
+            )
+    console.print(
+        f"examples  {len(training):,} to train on, {len(held_out):,} held out", highlight=False, soft_wrap=True
+    )
+    return training, held_out
+
+
+def tokenised(config: Config, files: Sequence[str], scorer: TrainableScorer, console: Console) -> Examples:
+    """The examples of files that fit the model; it is said how many do not."""
+    if isinstance(config, RewardModelConfig):
+        preferences = read_preferences(files)
+        pairs = scored_pairs(preferences, scorer, margin=config.margin)
+        _tell(preferences.skipped.total(), preferences.line(), console)
+        return pairs
+    solutions = read_solutions(files)
+    found = labelled_ids(solutions, scorer, config.mark)
+    _tell(solutions.skipped.total(), solutions.line(), console)
+    return found
+
+
+def _tell(skipped: int, line: str, console: Console) -> None:
+    if skipped:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def table(loss: ScorerLoss[Any], reports: dict[str, dict[str, float]]) -> Table:
+    """The numbers before and after, side by side."""
+    made = Table("", *reports, title="held-out examples", title_justify="left")
+    for column in made.columns[1:]:
+        column.justify = "right"
+    for key, label in loss.shown.items():
+        values = [report[key] for report in reports.values()]
+        made.add_row(label, *(f"{v:,.0f}" if key in _COUNTS else f"{v:.3f}" for v in values))
+    return made
+
+
+_COUNTS = {"pairs", "steps", "solutions"}
