@@ -40,6 +40,7 @@ def lines(config: RunConfig, data: Data, sizes: Sizes, *, share_prompt: bool) ->
         found += _pairs(algorithm, data)
         found.append(_micro_batches(update_cut(config, sizes, share_prompt=share_prompt), algorithm.micro_batch_tokens))
     else:
+        assert isinstance(algorithm, RolloutConfig)  # a scorer's run is not looked at
         found += _sampled(algorithm, data, sizes)
         found.append(_micro_batches(update_cut(config, sizes, share_prompt=share_prompt), algorithm.micro_batch_tokens))
     responses = evaluated(config, data)
