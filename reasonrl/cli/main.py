@@ -15,6 +15,7 @@ from reasonrl.cli.compare import compare
 from reasonrl.cli.config import config
 from reasonrl.cli.evaluate import evaluate
 from reasonrl.cli.explain import explain
+from reasonrl.cli.steps import steps
 from reasonrl.cli.tasks import tasks
 from reasonrl.cli.train import train
 from reasonrl.cli.verifiers import verifiers
@@ -33,6 +34,7 @@ app.command()(check)
 app.command("eval")(evaluate)
 app.command()(verify)
 app.command()(compare)
+build.command()(steps)
 app.add_typer(build, name="build")
 app.add_typer(config, name="config")
 app.add_typer(tasks, name="tasks")

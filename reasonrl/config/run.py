@@ -19,10 +19,12 @@ from reasonrl.config.critic_free import (
 )
 from reasonrl.config.model import ModelConfig
 from reasonrl.config.optimizer import SFTConfig
+from reasonrl.config.policy import RolloutConfig
 from reasonrl.config.ppo import PPOConfig
 from reasonrl.config.preference import DPOConfig, OnlineDPOConfig
 from reasonrl.config.scorers import ProcessRewardModelConfig, RewardModelConfig, ScorerConfig
 from reasonrl.config.trpo import TRPOConfig
+from reasonrl.errors import ReasonRLError
 from reasonrl.tasks import SamplingConfig
 from reasonrl.yamlfile import Name, Record
 
@@ -151,6 +153,22 @@ class CheckpointConfig(Record):
     best_is: Literal["highest", "lowest"] = "highest"
 
 
+class GuardConfig(Record):
+    """A verifier that is no part of the reward watches over it.
+
+    Attributes:
+        verifier: its name in the task, where it has weight 0.
+        drop: how far its score may fall from its best while the reward rises; both are means over
+        window: so many steps.
+        action: "warn" says so, "stop" ends the run.
+    """
+
+    verifier: str
+    drop: float = Field(0.2, gt=0)
+    window: int = Field(10, ge=1)
+    action: Literal["warn", "stop"] = "warn"
+
+
 class RunConfig(Record):
     """One run: `warm_start` (supervised, if given), then `algorithm`, with evaluations around them.
 
@@ -178,6 +196,7 @@ class RunConfig(Record):
     verification: VerificationConfig = VerificationConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    guard: GuardConfig | None = None
     precision: Literal["no", "bf16"] = "no"
     threads: int | None = Field(None, ge=1)
     stall_minutes: float | None = Field(30.0, gt=0)
@@ -192,13 +211,26 @@ class RunConfig(Record):
     def _engine_by_name(cls, engine: Any) -> Any:
         return {"name": engine} if isinstance(engine, str) else engine
 
+    @property
+    def task_ref(self) -> TaskRef:
+        """The task.
+
+        Raises:
+            ReasonRLError: there is none, as in the run of a reward model.
+        """
+        if self.task is None:
+            raise ReasonRLError(f"a run of {self.algorithm.name} has no task, which this needs")
+        return self.task
+
     @model_validator(mode="after")
     def _has_a_task(self) -> Self:
         if not isinstance(self.algorithm, ScorerConfig):
             if self.task is None:
                 raise ValueError(f"algorithm {self.algorithm.name} needs a task; name one, such as `task: gsm8k`")
+            if self.guard is not None and not isinstance(self.algorithm, RolloutConfig):
+                raise ValueError(f"guard: algorithm {self.algorithm.name} samples nothing that could be watched")
             return self
-        for key in ("task", "warm_start", "sampling", "engine", "verification", "evaluation", "checkpoint"):
+        for key in ("task", "warm_start", "sampling", "engine", "verification", "evaluation", "checkpoint", "guard"):
             if getattr(self, key) != type(self).model_fields[key].get_default():
                 raise ValueError(
                     f"algorithm {self.algorithm.name} learns from files alone and does not read {key!r}; leave it out"

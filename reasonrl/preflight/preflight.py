@@ -40,7 +40,7 @@ def preflight(
     start = time.monotonic()
     if config.task is None:
         raise ReasonRLError(f"check looks at runs with a task, and one of {config.algorithm.name} has none")
-    task, _, sampling = resolve_task(config, config.task)
+    task, _, sampling = resolve_task(config)
     policy = policy_without_weights(config.model)
     checked = check(
         task,

@@ -17,7 +17,7 @@ from reasonrl import store, tasks
 from reasonrl.checkpoint.folder import Place, places, prune
 from reasonrl.checkpoint.lock import locked
 from reasonrl.checkpoint.rollback import roll_back
-from reasonrl.config import AdvantageConfig, DPOConfig, PolicyConfig, RolloutConfig, RunConfig, TaskRef, TRPOConfig
+from reasonrl.config import AdvantageConfig, DPOConfig, PolicyConfig, RolloutConfig, RunConfig, TRPOConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
 from reasonrl.evaluation.evaluate import Prompted
@@ -35,6 +35,7 @@ from reasonrl.trainers.checkpoints import Checkpoints, newest, phases
 from reasonrl.trainers.data import listed_problems, tell_left_out, training_sources
 from reasonrl.trainers.dpo import tokenised
 from reasonrl.trainers.fingerprints import check_config, check_fingerprints, of_model, of_problems, of_verifiers
+from reasonrl.trainers.guard import Guard, check_guard
 from reasonrl.trainers.preferences import TokenPair
 from reasonrl.trainers.problems import ProblemStream
 from reasonrl.trainers.stop import Stop
@@ -67,6 +68,7 @@ class Parts:
     checkpoints: Checkpoints
     stop: Stop
     watch: Watch
+    guard: Guard | None
 
 
 def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Path | None = None) -> Parts:
@@ -78,8 +80,7 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
         stack: closes the parts.
         resume: the folder of the run to go on with.
     """
-    assert config.task is not None  # by its record
-    task, verifiers, sampling = resolve_task(config, config.task)
+    task, verifiers, sampling = resolve_task(config)
     held_out = task.problems("eval", config.evaluation.rows)
     listed = listed_problems(task) if isinstance(config.algorithm, RolloutConfig) else {}
     preferences = read_preferences(config.algorithm.pairs) if isinstance(config.algorithm, DPOConfig) else None
@@ -115,16 +116,12 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
     if config.model.lora is not None:
         trained, total = count_parameters(policy.model, trained=True), count_parameters(policy.model)
         console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)
-    pairs = (
-        None
-        if preferences is None
-        else pairs_to_train_on(config, config.task.max_prompt_tokens, preferences, policy, console)
-    )
+    pairs = None if preferences is None else pairs_to_train_on(config, preferences, policy, console)
     problems = None
     rank, world = accelerator.process_index, accelerator.num_processes
     if isinstance(config.algorithm, RolloutConfig):
         make = partial(
-            with_prompt, vocabulary=policy, max_tokens=sampling.max_tokens, longest=config.task.max_prompt_tokens
+            with_prompt, vocabulary=policy, max_tokens=sampling.max_tokens, longest=config.task_ref.max_prompt_tokens
         )
         sources = training_sources(task, listed, make, verifiers, config.seed, console)
         rounds = 1 + (config.algorithm.refills if isinstance(config.algorithm, AdvantageConfig) else 0)
@@ -135,7 +132,7 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
             audit(scorer, [one.problem for one in problems.all_of(config.algorithm.steps)], task.path)
     audit(scorer, held_out[rank::world], task.path)
     prompted = with_prompts(held_out, policy, sampling.max_tokens)
-    longest = longest_sequence(problems, prompted, config.task.max_prompt_tokens, sampling.max_tokens)
+    longest = longest_sequence(problems, prompted, config.task_ref.max_prompt_tokens, sampling.max_tokens)
     engine = make_engine(config, policy, longest, accelerator, console)
     stack.callback(engine.close)
     sync = WeightSync(
@@ -159,20 +156,21 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
             take_back(folder, config, resumed)
     tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
     stack.callback(tracker.close)
+    guard = None
+    if config.guard is not None:
+        guard = Guard(config.guard, config.algorithm.name, folder / "metrics.jsonl", console)
     checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed)
     return Parts(
         config, folder, task, problems, pairs, prompted, policy, accelerator, engine, sync, sampling, scorer,
         tracker,
-        checkpoints, stop, watch,
+        checkpoints, stop, watch, guard,
     )  # fmt: skip
 
 
-def pairs_to_train_on(
-    config: RunConfig, longest_prompt: int | None, preferences: Preferences, policy: Policy, console: Console
-) -> list[TokenPair]:
+def pairs_to_train_on(config: RunConfig, preferences: Preferences, policy: Policy, console: Console) -> list[TokenPair]:
     """The pairs as token ids; it is said how many cannot be used."""
     assert isinstance(config.algorithm, DPOConfig)
-    pairs = tokenised(preferences, policy, longest_prompt)
+    pairs = tokenised(preferences, policy, config.task_ref.max_prompt_tokens)
     if preferences.skipped:
         console.print(preferences.line(), highlight=False, markup=False, soft_wrap=True)
     return pairs
@@ -246,13 +244,13 @@ def probe_tolerance(config: RunConfig) -> float:
     return config.engine.probe_tolerance or (1e-3 if exact else 0.15)
 
 
-def resolve_task(config: RunConfig, named: TaskRef) -> tuple[Task | Mixture, tuple[WeightedVerifier, ...], Sampling]:
+def resolve_task(config: RunConfig) -> tuple[Task | Mixture, tuple[WeightedVerifier, ...], Sampling]:
     """The task, its verifiers, and how responses are sampled in training.
 
     Raises:
         ReasonRLError: no such task, or a sampling that training cannot account for.
     """
-    task = tasks.load(named.name, named.data_files)
+    task = tasks.load(config.task_ref.name, config.task_ref.data_files)
     sampling = to_sampling(task.sampling, config.sampling)
     if isinstance(config.algorithm, RolloutConfig) and sampling.temperature == 0:
         raise ReasonRLError("sampling.temperature is 0: all responses of a group would be the same; set it to 1")
@@ -263,6 +261,8 @@ def resolve_task(config: RunConfig, named: TaskRef) -> tuple[Task | Mixture, tup
             "match the trained policy's; set sampling.top_p to 1, and sampling.top_k and sampling.min_p to 0"
         )
     verifiers = resolve(task)
+    if config.guard is not None:
+        check_guard(config.guard, verifiers)
     if isinstance(config.algorithm, PolicyConfig) and config.algorithm.supervision is not None:
         check_steps(verifiers)
     return task, verifiers, sampling

@@ -231,6 +231,8 @@ def end_step(parts: Parts, step: int, *, evaluates: bool = True) -> None:
     if evaluates:
         evaluate_between(parts, step)
     parts.checkpoints.after_step(step)
+    if parts.guard is not None and parts.tracker.latest.get("reward") is not None:  # not in a supervised warm start
+        parts.guard.after_step(step, parts.tracker.latest)
 
 
 def evaluate_between(parts: Parts, step: int) -> None:

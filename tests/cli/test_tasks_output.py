@@ -80,7 +80,7 @@ def test_a_long_check_without_a_terminal_prints_a_line_every_few_seconds(monkeyp
     """Also while a generator makes all of its rows, and nothing is told."""
     monkeypatch.setattr(command, "_PLAIN_EVERY", 0.2)
     output = io.StringIO()
-    with command._progress(Console(width=20, file=output)) as progress:
+    with command.show_progress(Console(width=20, file=output)) as progress:
         progress("mine, train: reading", 0, None)
         time.sleep(1)
         for done in range(1, 1001):

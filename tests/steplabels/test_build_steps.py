@@ -1,0 +1,202 @@
+"""Monte-Carlo labels: each is what sampling on from its step gives, computed apart; interrupted, they go on."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+import yaml
+from cli_in_process import program_of
+from small_runs import CHARACTERS, offered
+
+from reasonrl import Problem, ReasonRLError, Response, Verdict, Verifier, store
+from reasonrl.config import EngineConfig, ModelConfig, TinyModelConfig
+from reasonrl.evaluation.engines import huggingface_engine
+from reasonrl.models.load import load_policy, save_policy
+from reasonrl.pairs.sampling import sample_rollouts
+from reasonrl.plugins import installed
+from reasonrl.rollout.engine import Request, Sampling, sample_seed
+from reasonrl.steplabels import command
+from reasonrl.steplabels.build import Labelling
+from reasonrl.steplabels.read import read_solutions
+
+HF = EngineConfig(name="huggingface")
+LABELLING = Labelling(continuations=3, steps="separator", separator="[=,:]", seed=4)
+
+
+def even(text: str) -> bool:
+    return sum(text.count(digit) for digit in "13579") % 2 == 0
+
+
+class Even(Verifier):
+    """Right is what has an even number of odd digits; no text is unjudged."""
+
+    name = "even"
+    isolation = "inline"
+
+    def verify(self, problem: Problem, response: Response) -> Verdict:
+        return Verdict(float(even(response.text)) if response.text else None, "counted")
+
+
+@pytest.fixture(autouse=True)
+def _verifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, source in offered(Even).items():
+        monkeypatch.setitem(installed().verifiers, name, source)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> tuple[str, str, Path]:
+    """A task, a model, and twenty of its responses."""
+    tiny = TinyModelConfig(
+        characters=CHARACTERS, hidden_size=16, intermediate_size=24, layers=1, heads=2, max_positions=40
+    )
+    policy = load_policy(ModelConfig(tiny=tiny), 1)
+    with torch.no_grad():
+        policy.model.model.embed_tokens.weight[3:].mul_(20)  # some tokens are likelier than others
+    save_policy(policy, tmp_path / "model")
+    task = {"extends": "debug", "name": "odd", "verifiers": [{"name": "even"}], "sampling": {"max_tokens": 12}}
+    (tmp_path / "task.yaml").write_text(yaml.safe_dump(task))
+    names = str(tmp_path / "task.yaml"), str(tmp_path / "model")
+    folder = sample_rollouts(*names, samples=5, rows=4, seed=2, engine=HF, runs=tmp_path)
+    return *names, folder
+
+
+def build(
+    given: tuple[str, str, Path], out: Path, labelling: Labelling = LABELLING, **settings: Any
+) -> list[dict[str, Any]]:
+    task, model, rollouts = given
+    command.build_steps([rollouts], out, task, model, labelling, engine=HF, **settings)
+    rows: list[dict[str, Any]] = pq.read_table(out).to_pylist()
+    return rows
+
+
+def test_a_label_is_what_sampling_on_gives(given: tuple[str, str, Path], tmp_path: Path) -> None:
+    """Continued one step at a time, from text cut by hand: the tokenizer has one token per character."""
+    policy = load_policy(ModelConfig(path=given[1]), 0)
+    engine, stored = huggingface_engine(policy, 1), store.read(given[2] / "rollouts.parquet")
+    rows = {(row["problem_id"], row["sample"]): row for row in build(given, tmp_path / "steps.parquet")}
+    labels, checked = set(), 0
+    for one in stored:
+        row = rows.pop((one["problem_id"], one["sample"]), None)
+        if row is None:
+            assert not one["response"].strip("=,:")
+            continue
+        at = 0
+        for step, (text, label) in enumerate(zip(row["completions"], row["labels"], strict=True)):
+            at = one["response"].index(text, at) + len(text)
+            labels.add(label)
+            if step == len(row["labels"]) - 1 and one["finish_reason"] == "stop":
+                assert label == float(even(one["response"]))
+                continue
+            prefix = policy.tokenizer(one["response"][:at], add_special_tokens=False)["input_ids"]
+            seeds = [sample_seed(4, step, f"0/{one['problem_id']}/{one['sample']}", j) for j in range(3)]
+            request = Request("p", (*one["prompt_ids"], *prefix), tuple(seeds))
+            if len(request.prompt_ids) + 12 > 40:
+                assert label is None
+                continue
+            texts = [r.text for r in engine.sample([request], Sampling(max_tokens=12))]
+            right = [even(one["response"][:at] + text) for text in texts]
+            assert row["right"][step] == sum(right)
+            assert label == sum(right) / 3
+            checked += 1
+    assert not rows
+    assert checked > 5
+    assert len(labels) > 2
+
+
+def test_hard_labels_are_of_the_same_continuations(given: tuple[str, str, Path], tmp_path: Path) -> None:
+    soft = build(given, tmp_path / "soft.parquet")
+    hard = build(given, tmp_path / "hard.parquet", Labelling(3, "separator", "[=,:]", hard=True, seed=4))
+    assert [row["right"] for row in hard] == [row["right"] for row in soft]
+    for one, other in zip(soft, hard, strict=True):
+        assert [None if label is None else float(label > 0) for label in one["labels"]] == other["labels"]
+
+
+def test_interrupted_it_goes_on_and_gives_the_same(
+    given: tuple[str, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = build(given, tmp_path / "whole.parquet")
+    monkeypatch.setattr(command, "PIECE", 8)
+    out, parts = tmp_path / "steps.parquet", tmp_path / ".steps.parquet.parts"
+    with pytest.raises(KeyboardInterrupt):
+        build(given, out, progress=stop_at(2))
+    assert not out.exists()
+    kept = {part.name: part.stat().st_mtime_ns for part in parts.glob("*.parquet")}
+    assert sorted(kept) == ["000000.parquet", "000001.parquet"]
+    with pytest.raises(ReasonRLError, match=r"an interrupted run that differs in continuations, seed; run that again"):
+        build(given, out, Labelling(2, "separator", "[=,:]"))
+    seen: dict[str, int] = {}
+    found = build(
+        given, out, progress=lambda done, total: seen.update({p.name: p.stat().st_mtime_ns for p in parts.glob("0*")})
+    )
+    assert found == whole
+    assert len(seen) == 3
+    assert {name: seen[name] for name in kept} == kept, "these were not made again"
+    assert not parts.exists()
+
+
+def stop_at(piece: int) -> Callable[[int, int], None]:
+    def progress(done: int, total: int) -> None:
+        if done == piece:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_the_command_writes_what_a_process_reward_model_learns_from(
+    given: tuple[str, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, out = program_of(monkeypatch, capsys), tmp_path / "steps.parquet"
+    task, model, rollouts = given
+    ended = program(
+        "build", "steps", str(rollouts), "-o", str(out), "--task", task, "--model", model, "-n", "2", "--engine",
+        "huggingface", "--steps", "separator", "--separator", "[=,:]", "--per-problem", "1",
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    assert "steps of " in ended.out
+    rows = pq.read_table(out).to_pylist()
+    assert len(rows) == len({row["problem_id"] for row in rows})
+    found = read_solutions([out])
+    kept = [row for row in rows if any(label is not None for label in row["labels"])]
+    assert [list(one.labels) for one in found.solutions] == [row["labels"] for row in kept]
+    assert found.solutions[0].question == kept[0]["prompt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give ROLLOUTS"),
+        (("x", "--steps", "separator"), "--steps separator and --separator go together"),
+        (("nowhere",), "there is no file or folder nowhere"),
+        (("nowhere", "--engine", "magic"), "--engine magic: there are"),
+    ],
+)
+def test_bad_options_are_refused(
+    arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = program_of(monkeypatch, capsys)("build", "steps", *arguments, "-o", "o", "--task", "debug", "--model", "m")
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+
+
+def test_another_tokenizer_is_refused(given: tuple[str, str, Path], tmp_path: Path) -> None:
+    tiny = TinyModelConfig(
+        characters=CHARACTERS[::-1], hidden_size=16, intermediate_size=24, layers=1, heads=2, max_positions=40
+    )
+    save_policy(load_policy(ModelConfig(tiny=tiny), 1), tmp_path / "other")
+    with pytest.raises(ReasonRLError, match="take the model that sampled, or one with the same tokenizer"):
+        build((given[0], str(tmp_path / "other"), given[2]), tmp_path / "steps.parquet")
+
+
+def test_the_question_may_be_a_column(given: tuple[str, str, Path], tmp_path: Path) -> None:
+    rows = store.read(given[2] / "rollouts.parquet")
+    for row in rows:
+        row["metadata"] = json.dumps({"q": "just this"})
+    store.write(given[2] / "rollouts.parquet", rows)
+    found = build(given, tmp_path / "a.parquet", Labelling(1, "separator", "[=,:]", question="q"))
+    assert {row["prompt"] for row in found} == {"just this"}
+    with pytest.raises(ReasonRLError, match=r"--question r: problem .* has no such text"):
+        build(given, tmp_path / "b.parquet", Labelling(1, "separator", "[=,:]", question="r"))
