@@ -26,7 +26,8 @@ def check(
     if json_file is not None and not piped and not json_file.parent.is_dir():
         raise ReasonRLError(f"--json {json_file}: there is no folder {json_file.parent}; make it first")
     resolved = run_config.load(config, overrides or [])
-    tasks.load(resolved.task_ref.name, resolved.task_ref.data_files)
+    if resolved.task is not None:
+        tasks.load(resolved.task.name, resolved.task.data_files)
     # After config and task are known to be good: importing torch and transformers takes seconds.
     from reasonrl.preflight import preflight
     from reasonrl.preflight import report as reports

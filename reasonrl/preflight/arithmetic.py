@@ -8,7 +8,6 @@ from reasonrl.config import (
     OnlineDPOConfig,
     RolloutConfig,
     RunConfig,
-    ScorerConfig,
     SFTConfig,
     UpdatesConfig,
 )
@@ -41,7 +40,7 @@ def lines(config: RunConfig, data: Data, sizes: Sizes, *, share_prompt: bool) ->
         found += _pairs(algorithm, data)
         found.append(_micro_batches(update_cut(config, sizes, share_prompt=share_prompt), algorithm.micro_batch_tokens))
     else:
-        assert not isinstance(algorithm, ScorerConfig)  # its run has no task to check
+        assert isinstance(algorithm, RolloutConfig)  # a scorer's run is not looked at
         found += _sampled(algorithm, data, sizes)
         found.append(_micro_batches(update_cut(config, sizes, share_prompt=share_prompt), algorithm.micro_batch_tokens))
     responses = evaluated(config, data)

@@ -36,7 +36,7 @@ def measured(
             findings.append(Finding("data", True, f"demonstrations: {error}"))
     if isinstance(config.algorithm, DPOConfig):
         try:
-            found = tokenised(read_preferences(config.algorithm.pairs), policy, config.task_ref.max_prompt_tokens)
+            found = tokenised(read_preferences(config.algorithm.pairs), policy, lengths.max_prompt_tokens)
             pairs = [(len(p.prompt_ids), max(len(p.chosen_ids), len(p.rejected_ids))) for p in found]
             counts["pairs"] = len(found)
         except ReasonRLError as error:

@@ -104,8 +104,9 @@ def _update(config: RunConfig, policy: Policy, batches: Sequence[Sequence[Row]],
     bonus = getattr(algorithm, "entropy_bonus", 0.0) > 0
     penalty = isinstance(algorithm, PPOConfig) and algorithm.loss == "penalty"
     parameters = [p for p in model.parameters() if p.requires_grad]
+    model.train(config.model.gradient_checkpointing)  # as the session does
     ledger = _ledger(model)
-    with ledger, fused_attention(model, scores=second_order), _autocast(config):
+    with ledger, fused_attention(model, scores=second_order):
         for rows in batches[:2]:
             scores = response_logprobs(
                 model,
@@ -127,6 +128,7 @@ def _update(config: RunConfig, policy: Policy, batches: Sequence[Sequence[Row]],
             else:
                 loss.backward()  # type: ignore[no-untyped-call]
             del scores, loss, extra
+    model.eval()
     model.zero_grad(set_to_none=True)
     return dict(ledger.peak)
 
@@ -134,6 +136,7 @@ def _update(config: RunConfig, policy: Policy, batches: Sequence[Sequence[Row]],
 def _critic_update(policy: Policy, batches: Sequence[Sequence[Row]], *, share_prompt: bool) -> Parts:
     """The same of a critic with a trunk of its own, taken to be of the policy's family."""
     trunk = copy.deepcopy(policy.model.base_model)
+    trunk.train(bool(getattr(trunk, "is_gradient_checkpointing", False)))
     head = nn.Linear(trunk.config.get_text_config().hidden_size, 1, device="meta")
     ledger = _ledger(trunk)
     ledger.keep(list(head.parameters()))
@@ -149,7 +152,7 @@ def _sampled(config: RunConfig, policy: Policy, sizes: Sizes, sampling: Sampling
     """The KV cache of the largest batch of responses as they end, and the logits of one position."""
     model, rows = policy.model, max(1, min(config.engine.max_batch, responses))
     ledger = _ledger(model)
-    with ledger, fused_attention(model), _autocast(config):
+    with ledger, fused_attention(model):
         ids = torch.zeros((1, 1), dtype=torch.long, device="meta")
         output = model.base_model(input_ids=ids, use_cache=True)
         layers = getattr(output.past_key_values, "layers", [])
@@ -180,10 +183,6 @@ def _ledger(model: Any) -> Ledger:
     ledger = Ledger(kind)
     ledger.keep([*model.parameters(), *model.buffers()])
     return ledger
-
-
-def _autocast(config: RunConfig) -> Any:
-    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=config.precision == "bf16")
 
 
 def _trained(model: Any) -> int:

@@ -5,6 +5,7 @@ import time
 from reasonrl.checking import check
 from reasonrl.checking.split import Progress
 from reasonrl.config import RunConfig
+from reasonrl.errors import ReasonRLError
 from reasonrl.explain import explain
 from reasonrl.models.load import policy_without_weights
 from reasonrl.preflight import arithmetic, machine, memory
@@ -33,9 +34,12 @@ def preflight(
         progress: told what is done to the rows, as of `checking.check`.
 
     Raises:
-        ReasonRLError: task, sampling or model are such that there is no run to look at.
+        ReasonRLError: the run has no task, as those of reward models; or task, sampling or model are such that there is
+            no run to look at.
     """
     start = time.monotonic()
+    if config.task is None:
+        raise ReasonRLError(f"check looks at runs with a task, and one of {config.algorithm.name} has none")
     task, _, sampling = resolve_task(config)
     policy = policy_without_weights(config.model)
     checked = check(
@@ -50,7 +54,7 @@ def preflight(
         for fault, some in ((True, checked.faults), (False, checked.warnings))
         for one in some
     ]
-    rendered, found = lengths(config, task, policy, sampling.max_tokens, rows)
+    rendered, found = lengths(config.task.max_prompt_tokens, task, policy, sampling.max_tokens, rows)
     findings += found
     data, sizes, found = measured(config, task, policy, rendered)
     findings += found

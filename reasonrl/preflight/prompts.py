@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import jinja2
 
 from reasonrl.checking.split import spread
-from reasonrl.config import RunConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.generators import Split
 from reasonrl.models.load import Policy
@@ -17,19 +16,19 @@ from reasonrl.types import Problem
 
 
 def lengths(
-    config: RunConfig, task: Task | Mixture, policy: Policy, max_tokens: int, rows: int | None
+    limit: int | None, task: Task | Mixture, policy: Policy, max_tokens: int, rows: int | None
 ) -> tuple[Lengths, list[Finding]]:
     """The lengths of the first so many prompts of each split, and what is wrong with them.
 
     Args:
-        config: the run, with its limit.
+        limit: task.max_prompt_tokens of the run.
         task: whose prompts; rows that cannot become a problem are passed over.
         policy: its tokenizer, and the longest sequence it takes.
         max_tokens: of a response.
         rows: of each split of each task; all if None.
     """
     findings: list[Finding] = []
-    limit, most = config.task_ref.max_prompt_tokens, policy.max_positions
+    most = policy.max_positions
     splits = []
     for split in task.splits():
         longest = limit if split == "train" else None  # evaluations leave nothing out

@@ -10,7 +10,13 @@ import pytest
 from cli_in_process import Program, program_of
 from small_runs import DEBUG, ROOT, RULE, offered
 
+from reasonrl import config
+from reasonrl.models.load import policy_without_weights
 from reasonrl.plugins import installed
+from reasonrl.preflight.memory import phases
+from reasonrl.preflight.records import Data
+from reasonrl.preflight.shapes import Sizes
+from reasonrl.rollout.engine import Sampling
 from reasonrl.verifier import Diagnosis
 
 ONLINE = str(ROOT / "configs" / "debug" / "online_dpo.yaml")
@@ -84,6 +90,12 @@ def test_an_unusable_config_has_no_report(program: Program, tmp_path: Path) -> N
     assert "did you mean 'steps'" in ended.err
     assert program("check", DEBUG, "task=nosuch").code == 2
     assert program("check", DEBUG, "sampling.top_k=3").code == 2
+    (tmp_path / "scorer.yaml").write_text(
+        "name: scorer\nmodel: {tiny: {characters: '01'}}\n"
+        "algorithm: {name: reward_model, pairs: p.jsonl, steps: 1, batch_size: 1}\n"
+    )
+    ended = program("check", "scorer.yaml")
+    assert (ended.code, "one of reward_model has none" in " ".join(ended.err.split())) == (2, True), ended.err
     assert "there is no folder no" in program("check", DEBUG, "--json", "no/r.json").err
 
 
@@ -151,3 +163,15 @@ def test_a_model_too_large_names_what_to_lower(program: Program, monkeypatch: py
     assert ended.code == 1
     assert "most of it is activations" in ended.out
     assert "→ lower algorithm.micro_batch_tokens" in ended.out
+
+
+def test_recomputed_activations_are_not_held() -> None:
+    def activations(*overrides: str) -> int:
+        run = config.load("quickstart", overrides)
+        policy = policy_without_weights(run.model)
+        found = phases(
+            run, policy, Sizes(6, 26), Sampling(temperature=1.0, max_tokens=26), "huggingface", Data(100, 10)
+        )
+        return found[-2].parts["activations"]
+
+    assert activations("model.gradient_checkpointing=true") < 0.6 * activations("model.share_prompt=false")
