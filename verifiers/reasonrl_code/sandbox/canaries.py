@@ -109,7 +109,7 @@ for path in ({bait.file!r}, "/etc/passwd", "/etc/hostname", "/proc/1/environ", "
             seen.append(path)
     except OSError:
         pass
-for folder in ("/home", "/var", "/work", "/mnt", "/proc", "/sys", "/run"):
+for folder in ("/home", "/var", "/srv", "/mnt", "/proc", "/sys", "/run"):
     try:
         seen += [folder] if os.listdir(folder) else []
     except OSError:
