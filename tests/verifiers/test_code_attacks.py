@@ -174,3 +174,10 @@ def test_a_program_has_no_descriptor_but_its_three(warm: Sandbox) -> None:
     finally:
         for descriptor in held:
             os.close(descriptor)
+
+
+def test_a_reply_written_before_the_call_is_none(warm: Sandbox) -> None:
+    """Without the nonce of the call it would count for the call's own."""
+    early = 'import os\nos.write(4, b\'{"nonce": "0", "value": 49}\\n\')\ndef f(x):\n    return -1'
+    call = warm.call(Program(early), "f", [7], {}, LIMITS)
+    assert (call.ending, call.value) == ("fail", None)
