@@ -125,6 +125,7 @@ def test_a_value_comes_back_as_it_went(sandbox: Sandbox, value: Any) -> None:
         ("import collections\ndef f(x, c):\n    return collections.Counter(x)", "f", ["aab"], {"a": 2, "b": 1}),
         ("import numpy\ndef f(x, c):\n    return numpy.int64(x)", "f", [5], 5),
         ("def f(x, c):\n    return map(abs, x)", "f", [[-1, 2]], [1, 2]),
+        ("import re\ndef f(x, c):\n    return re.search('b', x)", "f", ["ab"], (1, 2)),
         ("f = lambda x, c: x * 2", "f", ["ab"], "abab"),
         ("print('noise')\ndef f(x, c):\n    print('noise')\n    return x", "f", [1], 1),
         ("if __name__ == '__main__':\n    input()\ndef f(x, c):\n    return x", "f", [1], 1),

@@ -1,12 +1,13 @@
 """Plain values: what may pass between the sandbox and the outside, as JSON that names every type.
 
-An iterator goes as the list of its items. Exact types only: a subclass of list with an `__eq__` of its own, or an
-object with a `__reduce__`, is not plain. Nothing is ever unpickled. This file runs on both sides; inside, it is
-imported before the candidate.
+An iterator goes as the list of its items, a match of a regular expression as its span. Exact types only: a subclass of
+list with an `__eq__` of its own, or an object with a `__reduce__`, is not plain. Nothing is ever unpickled. This file
+runs on both sides; inside, it is imported before the candidate.
 """
 
 import itertools
 import json
+import re
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
@@ -75,6 +76,8 @@ def _encode(value: Any, depth: int, left: list[int]) -> Any:
 def _encode_rare(value: Any, kind: type, depth: int, left: list[int]) -> Any:
     if kind in _ITERATORS:
         return ["list", *[_encode(item, depth - 1, left) for item in value]]
+    if kind is re.Match:  # MBPP has solutions that return one where a test asks only whether there is one
+        return ["tuple", *re.Match.span(value)]
     if kind is complex:
         return ["complex", value.real.hex(), value.imag.hex()]
     if kind is bytes or kind is bytearray:
