@@ -15,6 +15,7 @@ from reasonrl.cli.compare import compare
 from reasonrl.cli.config import config
 from reasonrl.cli.evaluate import evaluate
 from reasonrl.cli.explain import explain
+from reasonrl.cli.plot import plot
 from reasonrl.cli.steps import steps
 from reasonrl.cli.tasks import tasks
 from reasonrl.cli.train import train
@@ -34,6 +35,7 @@ app.command()(check)
 app.command("eval")(evaluate)
 app.command()(verify)
 app.command()(compare)
+app.command()(plot)
 build.command()(steps)
 app.add_typer(build, name="build")
 app.add_typer(config, name="config")
