@@ -1,5 +1,7 @@
 """How good learned scores are: do probabilities hold, do scores order, is the first wrong step found?"""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -72,6 +74,42 @@ def first_error_accuracy(found: Tensor, labels: Tensor) -> tuple[Tensor, Tensor,
     on_wrong, on_right = hits[wrong].mean(), hits[~wrong].mean()
     both = on_wrong + on_right
     return on_wrong, on_right, 2 * on_wrong * on_right / both if bool(both != 0) else both
+
+
+def best_threshold(rewards: Sequence[Tensor], labels: Tensor) -> tuple[float, float]:
+    """The threshold of `first_error` with the highest F1 of `first_error_accuracy`, and that F1.
+
+    A wrong solution with first wrong step l is found for a threshold t with m_l < t ≤ m_(l−1), m_j being the least of
+    its rewards up to step j, and a right one passes with t ≤ its least.
+
+    Source: ProcessBench, arXiv 2412.06559, §4.1, which sets a process reward model's threshold so, on its GSM8K part.
+    Shapes: rewards, in float64, of each solution (T,), at least one; labels (N,), its first wrong step from 0 or −1
+    -> two numbers, NaN where the wrong ones or the right ones are missing.
+    Raises ValueError when there are not as many rewards as labels.
+    """
+    if len(rewards) != len(labels):
+        raise ValueError(f"rewards of {len(rewards)} solutions for {len(labels)} labels")
+    infinite = torch.tensor([float("inf")], dtype=torch.float64)
+    lows, highs, passing = [], [], []
+    for one, label in zip(rewards, labels.tolist(), strict=True):
+        least = torch.cat([infinite, one.double().cpu().cummin(0).values])
+        if label < 0:
+            passing.append(float(least[-1]))
+        else:
+            lows.append(float(least[label + 1]))
+            highs.append(float(least[label]))
+    if not passing or not lows:
+        return float("nan"), float("nan")
+    # Between two of these nothing changes, save that above all rewards everything is found wrong at once.
+    low, high, least = (torch.tensor(sorted(values), dtype=torch.float64) for values in (lows, highs, passing))
+    ends = torch.cat([high[high.isfinite()], least])
+    top = max(*lows, *passing)
+    thresholds = torch.cat([ends, torch.nextafter(ends.new_tensor([top]), infinite)]).sort().values
+    on_wrong = (torch.searchsorted(low, thresholds) - torch.searchsorted(high, thresholds)) / len(low)
+    on_right = 1 - torch.searchsorted(least, thresholds) / len(least)
+    f1 = (2 * on_wrong * on_right / (on_wrong + on_right)).nan_to_num()
+    best = int(f1.argmax())
+    return float(thresholds[best]), float(f1[best])
 
 
 def step_loss(logits: Tensor, labels: Tensor) -> Tensor:

@@ -11,7 +11,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from reasonrl.algorithms.calibration import calibration_error, first_error, first_error_accuracy, roc_auc, step_loss
+from reasonrl.algorithms.calibration import (
+    best_threshold,
+    calibration_error,
+    first_error,
+    first_error_accuracy,
+    roc_auc,
+    step_loss,
+)
 from reasonrl.config import ProcessRewardModelConfig
 from reasonrl.models.prompt import marked_ids
 from reasonrl.models.trainable_scorer import TrainableScorer
@@ -54,6 +61,8 @@ class ProcessRewardModelLoss(ScorerLoss[LabelledIds]):
         "first_error_accuracy": "first error found",
         "no_error_accuracy": "right ones passed",
         "f1": "F1 (ProcessBench)",
+        "best_f1": "F1 at its best threshold",
+        "best_threshold": "that threshold",
         "loss": "loss",
         "steps": "labelled steps",
         "solutions": "solutions",
@@ -91,11 +100,11 @@ class ProcessRewardModelLoss(ScorerLoss[LabelledIds]):
             1
         )
         good = labels >= _GOOD
-        found, wanted = (
-            torch.tensor([first_error(torch.tensor([step[at] for step in one]), threshold=least) for one in measured])
-            for at, least in ((0, self.threshold), (1, _GOOD))
-        )
+        of_solutions = [torch.tensor(one, dtype=torch.float64).unbind(1)[:2] for one in measured]
+        found = torch.tensor([first_error(mine, threshold=self.threshold) for mine, _ in of_solutions])
+        wanted = torch.tensor([first_error(own, threshold=_GOOD) for _, own in of_solutions])
         on_wrong, on_right, f1 = first_error_accuracy(found, wanted)
+        threshold, best_f1 = best_threshold([mine for mine, _ in of_solutions], wanted)
         return {
             "loss": float(losses.mean()),
             "accuracy": float(((rewards >= _GOOD) == good).double().mean()),
@@ -104,6 +113,8 @@ class ProcessRewardModelLoss(ScorerLoss[LabelledIds]):
             "first_error_accuracy": float(on_wrong),
             "no_error_accuracy": float(on_right),
             "f1": float(f1),
+            "best_f1": best_f1,
+            "best_threshold": threshold,
             "good_steps": float(good.double().mean()),
             "steps": float(len(labels)),
             "solutions": float(len(measured)),

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reasonrl.algorithms.calibration import calibration_error, first_error, first_error_accuracy, roc_auc, step_loss
+from reasonrl.algorithms.calibration import (
+    best_threshold,
+    calibration_error,
+    first_error,
+    first_error_accuracy,
+    roc_auc,
+    step_loss,
+)
 
 
 def test_calibration_error_by_hand() -> None:
@@ -93,3 +100,44 @@ def test_the_gradient_of_a_step_is_q_minus_p() -> None:
 def test_what_does_not_fit_is_refused(call: Callable[[], Tensor], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_the_best_threshold_by_hand() -> None:
+    rewards = [torch.tensor(one) for one in ([0.9, 0.3, 0.6], [0.8, 0.7], [0.95], [0.5, 0.4])]
+    labels = torch.tensor([1, 0, -1, -1])
+    # The wrong ones are found by t in (0.3, 0.9] and above 0.8, the right ones pass up to 0.95 and 0.4. So between 0.3
+    # and 0.4 a = 1/2 and b = 1, and between 0.8 and 0.9 a = 1 and b = 1/2: F1 is 2/3 on both, and nowhere higher.
+    assert best_threshold(rewards, labels) == pytest.approx((0.4, 2 / 3))
+
+
+def test_above_all_rewards_the_first_step_is_found() -> None:
+    """No threshold finds the one and passes the other; and one between 0.5 and 0.6 does both."""
+    for other, expected in ((0.2, 0.0), (0.6, 1.0)):
+        threshold, f1 = best_threshold([torch.tensor([0.5]), torch.tensor([other])], torch.tensor([0, -1]))
+        assert f1 == expected
+        assert threshold == pytest.approx(other)
+
+
+def test_the_best_threshold_needs_right_and_wrong_ones() -> None:
+    for label in (0, -1):
+        assert all(math.isnan(one) for one in best_threshold([torch.tensor([0.5])], torch.tensor([label])))
+    with pytest.raises(ValueError, match="rewards of 1 solutions for 2 labels"):
+        best_threshold([torch.tensor([0.5])], torch.tensor([0, 1]))
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 6), min_size=1, max_size=4), st.integers(-1, 3)), min_size=1, max_size=8)
+)
+def test_no_threshold_is_better_than_the_best(solutions: list[tuple[list[int], int]]) -> None:
+    rewards = [torch.tensor(steps).double() / 8 for steps, _ in solutions]
+    labels = torch.tensor([min(label, len(steps) - 1) for steps, label in solutions])
+    threshold, f1 = best_threshold(rewards, labels)
+    tried = []
+    for least in [*torch.arange(-1, 17) / 16, threshold]:
+        found = torch.tensor([first_error(one, threshold=float(least)) for one in rewards])
+        tried.append(float(first_error_accuracy(found, labels)[2]))
+    if math.isnan(f1):
+        assert all(math.isnan(one) for one in tried)
+    else:
+        assert tried[-1] == pytest.approx(f1)
+        assert f1 == pytest.approx(max(tried))
