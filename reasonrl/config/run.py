@@ -230,7 +230,7 @@ class RunConfig(Record):
             if self.guard is not None and not isinstance(self.algorithm, RolloutConfig):
                 raise ValueError(f"guard: algorithm {self.algorithm.name} samples nothing that could be watched")
             return self
-        for key in ("task", "warm_start", "sampling", "engine", "verification", "evaluation", "checkpoint", "guard"):
+        for key in ("task", "warm_start", "sampling", "engine", "verification", "evaluation", "guard"):
             if getattr(self, key) != type(self).model_fields[key].get_default():
                 raise ValueError(
                     f"algorithm {self.algorithm.name} learns from files alone and does not read {key!r}; leave it out"

@@ -6,7 +6,8 @@ calls `after_step` at the end of each. That is all it has to do with checkpoints
 
 import math
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -122,8 +123,18 @@ class Checkpoints:
         if asked := self._asked():
             raise self._interrupted(asked)
 
-    def tell(self) -> None:
-        """Say how the run can go on after a fault."""
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """After a fault inside, say how the run can go on."""
+        try:
+            yield
+        except Interrupted:
+            raise
+        except ReasonRLError:
+            self._tell()
+            raise
+
+    def _tell(self) -> None:
         if self._accelerator.is_main_process and (there := self.places):
             how = f"once that is mended, the run goes on from {there[-1].path.name} with: {self._command}"
             self._tracker.console.print(how, highlight=False, markup=False, soft_wrap=True)

@@ -1,5 +1,6 @@
 """What a run depends on, in a form that shows whether it is still the same when the run is resumed."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,6 +54,11 @@ def of_demonstrations(rows: Iterable[Row]) -> str:
 def of_pairs(pairs: Iterable[TokenPair]) -> str:
     """A digest of token ids to prefer and to reject."""
     return _digest((pair.prompt_ids, pair.chosen_ids, pair.rejected_ids) for pair in pairs)
+
+
+def of_examples(examples: Iterable[Any]) -> str:
+    """A digest of what a reward model learns from or is measured on, dataclasses of token ids and labels."""
+    return _digest(dataclasses.astuple(one) for one in examples)
 
 
 def of_verifiers(verifiers: Sequence[WeightedVerifier], sampling: Sampling) -> dict[str, str]:

@@ -29,6 +29,19 @@ def fall(rewards: Sequence[float], observed: Sequence[float], window: int) -> fl
     return score[best] - score[-1] if reward[-1] > reward[best] else 0.0
 
 
+class Diverged(ReasonRLError):
+    """The reward rises and the observer says that responses get worse, and the run is to stop.
+
+    Args:
+        text: what to tell the user.
+        step: the last one that was taken.
+    """
+
+    def __init__(self, text: str, step: int) -> None:
+        super().__init__(text)
+        self.step = step
+
+
 class Guard:
     """Looks at each step's metrics, and warns or stops.
 
@@ -49,7 +62,7 @@ class Guard:
         """Look at a step. All processes see the same metrics, and do the same.
 
         Raises:
-            ReasonRLError: the two diverge, and the run is to stop.
+            Diverged: the two do, and the run is to stop.
         """
         if not self._rewards and step > 1:
             self._read_before(step)
@@ -64,7 +77,7 @@ class Guard:
             f"from its best, in means over {self._config.window} steps: the policy may exploit the reward"
         )
         if self._config.action == "stop":
-            raise ReasonRLError(f"{text}; take a larger kl.coefficient, fewer steps, or a better reward model")
+            raise Diverged(f"{text}; take a larger kl.coefficient, fewer steps, or a better reward model", step)
         if not self._warned:
             self._console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
         self._warned = True

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers.utils import logging as transformers_logging
 
+from reasonrl import files
 from reasonrl.config import ProcessRewardModelConfig, RewardModelConfig, RunConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.models.load import count_parameters
@@ -22,90 +24,150 @@ from reasonrl.models.trainable_scorer import TrainableScorer, load_scorer
 from reasonrl.pairs.read import read_preferences
 from reasonrl.steplabels.read import read_solutions
 from reasonrl.tracking import Tracker
-from reasonrl.trainers.parts import make_folder
+from reasonrl.trainers.checkpoints import Checkpoints
+from reasonrl.trainers.fingerprints import check_fingerprints, of_examples, of_model
+from reasonrl.trainers.folders import checkpoint_of, opened
 from reasonrl.trainers.process_reward_model import LabelledIds, ProcessRewardModelLoss, labelled_ids
 from reasonrl.trainers.reward_model import RewardModelLoss, ScoredPair, scored_pairs
 from reasonrl.trainers.scorers import ScorerLoss, held_out_prompts, train_scorer
 from reasonrl.trainers.session import Session
+from reasonrl.trainers.stop import Stop
+from reasonrl.trainers.trained import Trained
+from reasonrl.trainers.watch import Watch
 
 Config = RewardModelConfig | ProcessRewardModelConfig
 Examples = list[ScoredPair] | list[LabelledIds]
 _CURE = "lower algorithm.optimizer.learning_rate"
 
 
-def train_reward_model(config: RunConfig, console: Console) -> Path:
+@dataclass(frozen=True)
+class ScorerRun:
+    """What such a run is made of, once everything is loaded.
+
+    Attributes:
+        training, held_out: the examples, the same on every process.
+        loss: of an example, with the model and the session that updates it.
+    """
+
+    config: RunConfig
+    algorithm: Config
+    folder: Path
+    training: Examples
+    held_out: Examples
+    loss: ScorerLoss[Any]
+    tracker: Tracker
+    checkpoints: Checkpoints
+    stop: Stop
+    watch: Watch
+
+
+def train_reward_model(config: RunConfig, console: Console, resume: Path | None = None) -> Path:
     """Run a config of a reward model, or a process reward model, to its end; the run's folder.
 
     The folder holds `config.yaml` (resolved), `metrics.jsonl` (a line a step), `eval/before.json`, `eval/after.json`
-    (and those in between) on what was held out, and `final/`, which the verifiers load.
+    (and those in between) on what was held out, `final/`, which the verifiers load, and `checkpoints/`.
+
+    Args:
+        config: the run.
+        console: where it says what it does.
+        resume: the folder of a run to go on with, from its last checkpoint, if it has one.
 
     Raises:
+        Interrupted: Ctrl-C or SIGTERM has come; the step was finished, and a checkpoint written.
         ReasonRLError: a fault in config, files or model, found before anything costs time.
     """
     started = time.monotonic()
     transformers_logging.disable_progress_bar()  # its bars would break up ours
+    with ExitStack() as stack:
+        run = load_run(config, console, stack, resume)
+        accelerator = run.loss.session.accelerator
+        stacks = run.folder / f"stacks-{accelerator.process_index}.txt"
+        with run.stop, run.watch.watching(stacks), run.checkpoints.telling():
+            reports = run_phases(run)
+        if accelerator.is_main_process:
+            console.print(table(run.loss, reports))
+            seconds = time.monotonic() - started
+            console.print(f"run       {run.folder}  ({seconds:.0f} s in all)", highlight=False, soft_wrap=True)
+            console.print(f"model     {run.folder / 'final'}", highlight=False, soft_wrap=True)
+        accelerator.wait_for_everyone()
+    if accelerator.num_processes > 1:
+        accelerator.end_training()
+    return run.folder
+
+
+def load_run(config: RunConfig, console: Console, stack: ExitStack, resume: Path | None) -> ScorerRun:
+    """Load everything; what must be closed is left to `stack`."""
     algorithm = config.algorithm
     assert isinstance(algorithm, Config)
     accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
     console = console if accelerator.is_main_process else Console(quiet=True)  # what is told, is told once
+    resumed = None if resume is None else checkpoint_of(resume, config, console)
     set_seed(config.seed)
     scorer = load_scorer(config.model, labels_of(algorithm), config.seed)
     scorer.model.to(accelerator.device)
     training, held_out = examples_of(algorithm, scorer, config.seed, console)
+    fingerprints = {
+        "training examples": of_examples(training),
+        "held-out examples": of_examples(held_out),
+        "weights of the model": of_model(scorer.model),
+    }
+    if resumed is not None:
+        check_fingerprints(resumed.state["fingerprints"], fingerprints)
     if config.model.lora is not None:
         trained, total = count_parameters(scorer.model, trained=True), count_parameters(scorer.model)
         console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)
     session = Session(scorer.model, accelerator, algorithm.optimizer, algorithm.steps, cure=_CURE)
     loss = loss_of(algorithm, scorer, session)
-    with ExitStack() as stack:
-        folder = make_folder(config, accelerator)
-        tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
-        stack.callback(tracker.close)
-        reports = run_phases(algorithm, training, held_out, loss, tracker, folder, config.seed)
-        if accelerator.is_main_process:
-            console.print(table(loss, reports))
-            console.print(
-                f"run       {folder}  ({time.monotonic() - started:.0f} s in all)", highlight=False, soft_wrap=True
-            )
-            console.print(f"model     {folder / 'final'}", highlight=False, soft_wrap=True)
-        accelerator.wait_for_everyone()
-    if accelerator.num_processes > 1:
-        accelerator.end_training()
-    return folder
+    folder = opened(config, accelerator, stack, resume, resumed)
+    tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
+    stack.callback(tracker.close)
+    stop = Stop(console)
+    checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed)
+    watch = Watch(config.stall_minutes, stop)
+    return ScorerRun(config, algorithm, folder, training, held_out, loss, tracker, checkpoints, stop, watch)
 
 
-def run_phases(
-    config: Config,
-    training: Examples,
-    held_out: Examples,
-    loss: ScorerLoss[Any],
-    tracker: Tracker,
-    folder: Path,
-    seed: int,
-) -> dict[str, dict[str, float]]:
+def run_phases(run: ScorerRun) -> dict[str, dict[str, float]]:
     """Evaluation, training, evaluation: the reports before and after."""
-    main = loss.session.accelerator.is_main_process
-
-    def evaluated(name: str) -> dict[str, float]:
-        report = loss.measure(held_out)
-        if main:
-            file = folder / "eval" / f"{name}.json"
-            file.parent.mkdir(exist_ok=True)
-            clean = {key: value if math.isfinite(value) else None for key, value in report.items()}
-            file.write_text(json.dumps(clean, indent=2) + "\n", encoding="utf-8")
-        return report
+    config = run.algorithm
+    before = evaluate_before(run)
 
     def after_step(step: int) -> None:
+        run.watch.beat()
         if config.evaluate_every and step % config.evaluate_every == 0 and step < config.steps:
-            evaluated(f"step-{step:06d}")
+            evaluated(run, f"step-{step:06d}")
+        run.checkpoints.after_step(step)
 
-    reports = {"before": evaluated("before")}
-    with tracker.phase(config.name, config.steps):
-        train_scorer(config, training, loss, tracker, seed=seed, after_step=after_step)
-    if main:
-        loss.scorer.save(folder / "final")  # before anything else can fail
-    loss.session.accelerator.wait_for_everyone()
-    return reports | {"after": evaluated("after")}
+    done = run.checkpoints.begin(config.name, Trained({"scorer": run.loss.session}))
+    with run.tracker.phase(config.name, config.steps):
+        train_scorer(
+            config, run.training, run.loss, run.tracker, seed=run.config.seed, done=done, after_step=after_step
+        )
+    if run.loss.session.accelerator.is_main_process:
+        with files.whole(run.folder / "final") as unfinished:  # before anything else can fail
+            run.loss.scorer.save(unfinished)
+    run.loss.session.accelerator.wait_for_everyone()
+    return {"before": before, "after": evaluated(run, "after")}
+
+
+def evaluate_before(run: ScorerRun) -> dict[str, float]:
+    """The report before the first step; of a run that is further, the one it wrote."""
+    written = run.folder / "eval" / "before.json"
+    if run.checkpoints.began and written.exists():
+        found = json.loads(written.read_text(encoding="utf-8"))
+        return {key: math.nan if value is None else value for key, value in found.items()}
+    report = evaluated(run, "before")
+    run.checkpoints.stop_if_asked()
+    return report
+
+
+def evaluated(run: ScorerRun, name: str) -> dict[str, float]:
+    """A report on what was held out, written to eval/NAME.json."""
+    report = run.loss.measure(run.held_out, run.watch.beat)
+    if run.loss.session.accelerator.is_main_process:
+        clean = {key: value if math.isfinite(value) else None for key, value in report.items()}
+        files.write_text(run.folder / "eval" / f"{name}.json", json.dumps(clean, indent=2) + "\n")
+    return report
 
 
 def labels_of(config: Config) -> int:

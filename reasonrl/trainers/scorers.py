@@ -77,8 +77,13 @@ class ScorerLoss(ABC, Generic[Example]):
             return self.scorer.logits(rows, places)
 
     @torch.no_grad()
-    def measure(self, examples: Sequence[Example]) -> dict[str, float]:
-        """A report on examples that all processes have; each computes a share, and all call this together."""
+    def measure(self, examples: Sequence[Example], on_batch: Callable[[], None] = lambda: None) -> dict[str, float]:
+        """A report on examples that all processes have; each computes a share, and all call this together.
+
+        Args:
+            examples: the same on every process.
+            on_batch: called after each forward pass.
+        """
         rank, world = self.session.accelerator.process_index, self.session.accelerator.num_processes
         mine = list(range(len(examples))[rank::world])
         found: list[tuple[int, list[Measured]]] = []
@@ -88,6 +93,7 @@ class ScorerLoss(ABC, Generic[Example]):
             found += [
                 (mine[at], self.measured(piece, one)) for at, piece, one in zip(places, pieces, chosen, strict=True)
             ]
+            on_batch()
         everyone = sorted(gather(self.session.accelerator, found), key=lambda one: one[0])
         return self.report([measured for _, measured in everyone])
 
@@ -114,6 +120,7 @@ def train_scorer(
     tracker: Tracker,
     *,
     seed: int,
+    done: int = 0,
     after_step: Callable[[int], None] = lambda step: None,
 ) -> None:
     """Minimise the mean loss of each step's examples.
@@ -124,6 +131,7 @@ def train_scorer(
         loss: of an example, with the session that updates the model.
         tracker: where metrics go.
         seed: of the order of examples.
+        done: steps that are taken already.
         after_step: called with the number of each finished step.
 
     Raises:
@@ -131,7 +139,7 @@ def train_scorer(
     """
     session = loss.session
     rank, world = session.accelerator.process_index, session.accelerator.num_processes
-    for step in range(1, config.steps + 1):
+    for step in range(done + 1, config.steps + 1):
         started = time.monotonic()
         places = epoch_indices(len(examples), (step - 1) * config.batch_size, config.batch_size, seed)
         batch = [examples[at] for at in places]

@@ -82,6 +82,9 @@ def test_a_hacked_reward_is_noticed(tmp_path: Path, action: str) -> None:
         assert line["reward/digits"] == pytest.approx(1 - line["reward/sevens"])
     assert lines[-1]["reward/digits"] < lines[0]["reward/digits"] - 0.1
     assert lines[-1]["reward"] > lines[0]["reward"]
+    assert (folder / "final" / "model.safetensors").is_file(), "what it came to is kept"
+    [after, *_] = store.read(folder / "eval" / "after.parquet")
+    assert after["step"] == steps
     for row in store.read(folder / "rollouts" / f"step-{steps:06d}.parquet"):
         assert row["reward"] == pytest.approx(row["verdicts"][1]["reward"])
 

@@ -4,13 +4,16 @@ import json
 from pathlib import Path
 
 from resumed_runs import assert_same, task
+from resumed_scorers import write
 from two_process_launch import launch_two
 
 
 def test_two_processes_go_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     task(tmp_path)
+    write(tmp_path, "reward_model")
     launch_two("two_processes_resume.py", tmp_path, [0, 0])
     assert_same(tmp_path / "cut" / "debug-grpo", tmp_path / "whole" / "debug-grpo")
+    assert_same(tmp_path / "cut" / "scorer", tmp_path / "whole" / "scorer")
     state = json.loads((tmp_path / "cut" / "debug-grpo" / "checkpoints" / "ppo-000002" / "state.json").read_text())
     first, second = state["random"]
     assert first["python"] != second["python"], "each has its own"
