@@ -182,6 +182,18 @@ def test_bad_options_are_refused(
     assert message in " ".join(ended.err.split())
 
 
+def test_responses_of_the_same_step_problem_and_sample_are_told_apart(
+    given: tuple[str, str, Path], tmp_path: Path
+) -> None:
+    """As in the files of two runs, or the greedy and the sampled responses of an evaluation."""
+    task, model, first = given
+    second = sample_rollouts(task, model, samples=5, rows=4, seed=3, engine=HF, runs=tmp_path)
+    apart = [build((task, model, one), tmp_path / f"{one.name}.parquet") for one in (first, second)]
+    assert apart[0] != apart[1]
+    command.build_steps([first, second], tmp_path / "both.parquet", task, model, LABELLING, engine=HF)
+    assert pq.read_table(tmp_path / "both.parquet").to_pylist() == [*apart[0], *apart[1]]
+
+
 def test_another_tokenizer_is_refused(given: tuple[str, str, Path], tmp_path: Path) -> None:
     tiny = TinyModelConfig(
         characters=CHARACTERS[::-1], hidden_size=16, intermediate_size=24, layers=1, heads=2, max_positions=40
