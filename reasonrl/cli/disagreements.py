@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reasonrl.cli.data import parse_data
-from reasonrl.cli.evaluate import console_beside, counting_bar
+from reasonrl.cli.evaluate import counting_bar
+from reasonrl.cli.jsonfile import console_beside, write_json
 from reasonrl.generators import Split
 
 if TYPE_CHECKING:
@@ -65,11 +66,7 @@ def compare(
         _show(difference, found.verifiers, console)
     if (more := len(found.differences) - limit) > 0:
         console.print(f"and {more} more differences; --limit shows more of them, --json has all")
-    if json_file == Path("-"):
-        typer.echo(to_json(found), nl=False)
-    elif json_file is not None:
-        json_file.write_text(to_json(found), encoding="utf-8")
-        console.print(f"comparison  {json_file}", highlight=False, soft_wrap=True)
+    write_json(to_json(found), json_file, console, name="comparison")
 
 
 def _table(found: "Comparison") -> Table:

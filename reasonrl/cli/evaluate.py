@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from reasonrl.cli.data import parse_data
+from reasonrl.cli.jsonfile import console_beside, write_json
 from reasonrl.errors import ReasonRLError
 
 ENGINES = ("auto", "huggingface", "vllm")
@@ -75,11 +76,6 @@ def evaluate(
     show(report, folder, f"{task}, held-out problems", console, json_file)
 
 
-def console_beside(json_file: Path | None) -> Console:
-    """Where tables and progress go: to standard error if the JSON goes to standard output."""
-    return Console(stderr=_is_standard_output(json_file))
-
-
 @contextmanager
 def counting_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on a terminal; yields the function that is told how many of how many responses are done."""
@@ -104,15 +100,7 @@ def show(report: "Report", folder: Path, title: str, console: Console, json_file
         console.print(table)
     console.print(f"rollouts  {folder / 'rollouts.parquet'}", highlight=False, soft_wrap=True)
     console.print(f"report    {folder / 'report.json'}", highlight=False, soft_wrap=True)
-    if _is_standard_output(json_file):
-        typer.echo(reports.to_json(report), nl=False)
-    elif json_file is not None:
-        reports.save(report, json_file)
-        console.print(f"report    {json_file}", highlight=False, soft_wrap=True)
-
-
-def _is_standard_output(json_file: Path | None) -> bool:
-    return json_file == Path("-")
+    write_json(reports.to_json(report), json_file, console)
 
 
 def parse_k(text: str) -> tuple[int, ...]:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from reasonrl.cli.data import parse_data
-from reasonrl.cli.evaluate import console_beside, counting_bar, parse_k, show
+from reasonrl.cli.evaluate import counting_bar, parse_k, show
+from reasonrl.cli.jsonfile import console_beside
 from reasonrl.generators import Split
 
 
