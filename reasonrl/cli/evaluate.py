@@ -53,22 +53,16 @@ def evaluate(
     tasks.load(task, files)
     # After the task is known to be good: importing torch and transformers takes seconds.
     from reasonrl.config import EngineConfig
-    from reasonrl.evaluation.command import evaluate_model
+    from reasonrl.evaluation.command import ModelOnTask, evaluate_model
 
     settings = EngineConfig(name=engine, max_batch=max_batch)
     console = console_beside(json_file)
     with counting_bar(console) as count:
         report, folder = evaluate_model(
-            task,
-            model,
+            ModelOnTask(task, model, rows, files, temperature, max_tokens, settings),
             samples=samples,
             k=ks,
-            rows=rows,
-            data=files,
-            temperature=temperature,
-            max_tokens=max_tokens,
             seed=seed,
-            engine=settings,
             runs=runs,
             progress=count,
             tell=partial(console.print, highlight=False, markup=False, soft_wrap=True),

@@ -14,6 +14,7 @@ from step_labels import Even, check_labels, stop_at
 
 from reasonrl import ReasonRLError, store
 from reasonrl.config import EngineConfig, ModelConfig, TinyModelConfig
+from reasonrl.evaluation.command import ModelOnTask
 from reasonrl.evaluation.engines import huggingface_engine
 from reasonrl.models.load import load_policy, save_policy
 from reasonrl.pairs.sampling import sample_rollouts
@@ -47,7 +48,7 @@ def given(tmp_path: Path) -> tuple[str, str, Path]:
     task = {"extends": "debug", "name": "odd", "verifiers": [{"name": "even"}], "sampling": {"max_tokens": 12}}
     (tmp_path / "task.yaml").write_text(yaml.safe_dump(task))
     names = str(tmp_path / "task.yaml"), str(tmp_path / "model")
-    folder = sample_rollouts(*names, samples=5, rows=4, seed=2, engine=HF, runs=tmp_path)
+    folder = sample_rollouts(ModelOnTask(*names, rows=4, engine=HF), samples=5, seed=2, runs=tmp_path)
     return *names, folder
 
 
@@ -151,7 +152,7 @@ def test_responses_of_the_same_step_problem_and_sample_are_told_apart(
 ) -> None:
     """As in the files of two runs, or the greedy and the sampled responses of an evaluation."""
     task, model, first = given
-    second = sample_rollouts(task, model, samples=5, rows=4, seed=3, engine=HF, runs=tmp_path)
+    second = sample_rollouts(ModelOnTask(task, model, rows=4, engine=HF), samples=5, seed=3, runs=tmp_path)
     apart = [build((task, model, one), tmp_path / f"{one.name}.parquet") for one in (first, second)]
     assert apart[0] != apart[1]
     command.build_steps([first, second], tmp_path / "both.parquet", task, model, LABELLING, engine=HF)

@@ -20,7 +20,7 @@ from vllm_engines import LONGEST, needs_vllm, policy_of
 
 from reasonrl import processes, store
 from reasonrl.config import EngineConfig
-from reasonrl.evaluation.command import model_engine
+from reasonrl.evaluation.command import ModelOnTask, model_engine
 from reasonrl.models.load import Policy, save_policy
 from reasonrl.pairs.sampling import sample_rollouts
 from reasonrl.plugins import installed
@@ -61,9 +61,8 @@ def given(policy: Policy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with pytest.MonkeyPatch.context() as patch:
         for name, source in offered(Even).items():
             patch.setitem(installed().verifiers, name, source)
-        rollouts = sample_rollouts(
-            *names, samples=3, rows=3, seed=2, max_tokens=80, engine=EngineConfig(name="huggingface"), runs=folder
-        )
+        asked = ModelOnTask(*names, rows=3, max_tokens=80, engine=EngineConfig(name="huggingface"))
+        rollouts = sample_rollouts(asked, samples=3, seed=2, runs=folder)
         yield *names, rollouts
 
 
