@@ -12,7 +12,7 @@ from rich.text import Text
 from reasonrl.cli.data import parse_data
 from reasonrl.cli.evaluate import counting_bar
 from reasonrl.cli.jsonfile import console_beside, write_json
-from reasonrl.generators import Split
+from reasonrl.cli.verify import Data, Deadline, Rows, SplitName, Workers
 
 if TYPE_CHECKING:
     from reasonrl.evaluation.disagreements import Comparison, Difference
@@ -25,15 +25,11 @@ def compare(
     file: Annotated[Path, typer.Argument(help="The responses, as of `reasonrl verify`; or a run's rollouts.")],
     first: Annotated[str, typer.Argument(help="A verifier: NAME, or NAME:key=value,key=value with options.")],
     second: Annotated[str, typer.Argument(help="Another, or the same with other options.")],
-    split: Annotated[Split, typer.Option(help="The split whose problems they answer.")] = "eval",
-    data: Annotated[
-        list[str] | None, typer.Option(metavar="[SPLIT=]FILE", help="A file in place of the task's own data.")
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="How many processes verify.")] = 2,
-    deadline: Annotated[
-        float, typer.Option(min=0.01, help="Seconds for one response and one verifier; beyond, it is unjudged.")
-    ] = 10.0,
-    rows: Annotated[int | None, typer.Option(min=1, help="Only the first so many problems.")] = None,
+    split: SplitName = "eval",
+    data: Data = None,
+    workers: Workers = 2,
+    deadline: Deadline = 10.0,
+    rows: Rows = None,
     limit: Annotated[int, typer.Option(min=0, help="Show at most so many differences; the JSON has all.")] = 20,
     json_file: Annotated[
         Path | None,

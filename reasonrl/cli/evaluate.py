@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from reasonrl.cli.data import parse_data
-from reasonrl.cli.jsonfile import console_beside, write_json
+from reasonrl.cli.jsonfile import JsonCopy, console_beside, write_json
 from reasonrl.errors import ReasonRLError
 
 ENGINES = ("auto", "huggingface", "vllm")
@@ -36,10 +36,7 @@ def evaluate(
     engine: Annotated[str, typer.Option(help="What samples: auto, huggingface or vllm.")] = "auto",
     max_batch: Annotated[int, typer.Option(min=1, help="Most responses decoded at once.")] = 256,
     runs: Annotated[Path, typer.Option(help="Where the folder with report and responses is made.")] = Path("runs"),
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", dir_okay=False, help="Also write the report to this file; - is standard output."),
-    ] = None,
+    json_file: JsonCopy = None,
 ) -> None:
     """Evaluate a model on a task: greedy and sampled pass@k. The same command gives the same numbers."""
     ks = parse_k(k)

@@ -12,6 +12,10 @@ from reasonrl.errors import ReasonRLError
 JsonReport = Annotated[
     Path | None, typer.Option("--json", dir_okay=False, allow_dash=True, help="The report as JSON; - to stdout.")
 ]
+JsonCopy = Annotated[
+    Path | None,
+    typer.Option("--json", dir_okay=False, help="Also write the report to this file; - is standard output."),
+]
 
 
 def console_beside(json_file: Path | None) -> Console:
