@@ -1,6 +1,7 @@
 """What tests of training share: a tiny policy, responses with rewards set by hand, a GRPO or PPO run around them."""
 
 import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -214,6 +215,12 @@ def relative_difference(first: Mapping[str, Tensor], second: Mapping[str, Tensor
 def offered(verifier: type[Verifier]) -> Mapping[str, VerifierSource]:
     """A verifier as a plugin would offer it: for `monkeypatch.setitem(installed().verifiers, …)`."""
     return {verifier.name: VerifierSource(verifier, "test", "test", "1.0")}
+
+
+def metrics(folder: Path, phase: str) -> list[dict[str, Any]]:
+    """The lines of a run's metrics of one phase."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "phase"} for line in lines if line["phase"] == phase]
 
 
 def silent() -> Console:

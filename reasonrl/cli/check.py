@@ -1,30 +1,24 @@
 """`reasonrl check CONFIG [key=value …] [--json FILE]`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from reasonrl.cli.jsonfile import JsonReport, console_beside, require_folder, write_json
 from reasonrl.cli.tasks import show_progress
-from reasonrl.errors import ReasonRLError
 
 
 def check(
     config: Annotated[str, typer.Argument(help="A run YAML, or the bare name of a bundled one.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Dotted overrides: seed=2 algorithm.steps=50")] = None,
     rows: Annotated[int, typer.Option(min=1, help="So many of each split are judged and rendered.")] = 64,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", dir_okay=False, allow_dash=True, help="The report as JSON; - to stdout.")
-    ] = None,
+    json_file: JsonReport = None,
 ) -> None:
     """Look at a run before it costs anything: task, lengths, machine, memory. Exit code 1 if unfit, 2 if no run."""
     from reasonrl import config as run_config
     from reasonrl import tasks
 
-    piped = json_file == Path("-")
-    if json_file is not None and not piped and not json_file.parent.is_dir():
-        raise ReasonRLError(f"--json {json_file}: there is no folder {json_file.parent}; make it first")
+    require_folder(json_file)
     resolved = run_config.load(config, overrides or [])
     if resolved.task is not None:
         tasks.load(resolved.task.name, resolved.task.data_files)
@@ -32,14 +26,10 @@ def check(
     from reasonrl.preflight import preflight
     from reasonrl.preflight import report as reports
 
-    console = Console(stderr=piped)
+    console = console_beside(json_file)
     with show_progress(console) as progress:
         report = preflight(resolved, name=config, rows=rows, progress=progress)
     reports.show(report, console)
-    if piped:
-        typer.echo(reports.to_json(report), nl=False)
-    elif json_file is not None:
-        json_file.write_text(reports.to_json(report), encoding="utf-8")
-        console.print(f"report    {json_file}", highlight=False, soft_wrap=True)
+    write_json(reports.to_json(report), json_file, console)
     if not report.passed:
         raise typer.Exit(1)

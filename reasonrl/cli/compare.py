@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from reasonrl.cli.evaluate import console_beside
+from reasonrl.cli.jsonfile import console_beside, write_json
 
 
 def compare(
@@ -31,7 +31,4 @@ def compare(
     console.print(comparing.table(found))
     for line in comparing.lines(found):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    if json_file == Path("-"):
-        typer.echo(comparing.to_json(found), nl=False)
-    elif json_file is not None:
-        json_file.write_text(comparing.to_json(found), encoding="utf-8")
+    write_json(comparing.to_json(found), json_file, console, name="comparison")

@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from reasonrl.cli.data import parse_data
-from reasonrl.cli.evaluate import console_beside, counting_bar
-from reasonrl.generators import Split
+from reasonrl.cli.evaluate import counting_bar
+from reasonrl.cli.jsonfile import console_beside, write_json
+from reasonrl.cli.verify import Data, Deadline, Rows, SplitName, Workers
 
 if TYPE_CHECKING:
     from reasonrl.evaluation.disagreements import Comparison, Difference
@@ -24,15 +25,11 @@ def compare(
     file: Annotated[Path, typer.Argument(help="The responses, as of `reasonrl verify`; or a run's rollouts.")],
     first: Annotated[str, typer.Argument(help="A verifier: NAME, or NAME:key=value,key=value with options.")],
     second: Annotated[str, typer.Argument(help="Another, or the same with other options.")],
-    split: Annotated[Split, typer.Option(help="The split whose problems they answer.")] = "eval",
-    data: Annotated[
-        list[str] | None, typer.Option(metavar="[SPLIT=]FILE", help="A file in place of the task's own data.")
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="How many processes verify.")] = 2,
-    deadline: Annotated[
-        float, typer.Option(min=0.01, help="Seconds for one response and one verifier; beyond, it is unjudged.")
-    ] = 10.0,
-    rows: Annotated[int | None, typer.Option(min=1, help="Only the first so many problems.")] = None,
+    split: SplitName = "eval",
+    data: Data = None,
+    workers: Workers = 2,
+    deadline: Deadline = 10.0,
+    rows: Rows = None,
     limit: Annotated[int, typer.Option(min=0, help="Show at most so many differences; the JSON has all.")] = 20,
     json_file: Annotated[
         Path | None,
@@ -65,11 +62,7 @@ def compare(
         _show(difference, found.verifiers, console)
     if (more := len(found.differences) - limit) > 0:
         console.print(f"and {more} more differences; --limit shows more of them, --json has all")
-    if json_file == Path("-"):
-        typer.echo(to_json(found), nl=False)
-    elif json_file is not None:
-        json_file.write_text(to_json(found), encoding="utf-8")
-        console.print(f"comparison  {json_file}", highlight=False, soft_wrap=True)
+    write_json(to_json(found), json_file, console, name="comparison")
 
 
 def _table(found: "Comparison") -> Table:

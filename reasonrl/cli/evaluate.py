@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from reasonrl.cli.data import parse_data
+from reasonrl.cli.jsonfile import JsonCopy, console_beside, write_json
 from reasonrl.errors import ReasonRLError
 
 ENGINES = ("auto", "huggingface", "vllm")
@@ -35,10 +36,7 @@ def evaluate(
     engine: Annotated[str, typer.Option(help="What samples: auto, huggingface or vllm.")] = "auto",
     max_batch: Annotated[int, typer.Option(min=1, help="Most responses decoded at once.")] = 256,
     runs: Annotated[Path, typer.Option(help="Where the folder with report and responses is made.")] = Path("runs"),
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", dir_okay=False, help="Also write the report to this file; - is standard output."),
-    ] = None,
+    json_file: JsonCopy = None,
 ) -> None:
     """Evaluate a model on a task: greedy and sampled pass@k. The same command gives the same numbers."""
     ks = parse_k(k)
@@ -52,32 +50,21 @@ def evaluate(
     tasks.load(task, files)
     # After the task is known to be good: importing torch and transformers takes seconds.
     from reasonrl.config import EngineConfig
-    from reasonrl.evaluation.command import evaluate_model
+    from reasonrl.evaluation.command import ModelOnTask, evaluate_model
 
     settings = EngineConfig(name=engine, max_batch=max_batch)
     console = console_beside(json_file)
     with counting_bar(console) as count:
         report, folder = evaluate_model(
-            task,
-            model,
+            ModelOnTask(task, model, rows, files, temperature, max_tokens, settings),
             samples=samples,
             k=ks,
-            rows=rows,
-            data=files,
-            temperature=temperature,
-            max_tokens=max_tokens,
             seed=seed,
-            engine=settings,
             runs=runs,
             progress=count,
             tell=partial(console.print, highlight=False, markup=False, soft_wrap=True),
         )
     show(report, folder, f"{task}, held-out problems", console, json_file)
-
-
-def console_beside(json_file: Path | None) -> Console:
-    """Where tables and progress go: to standard error if the JSON goes to standard output."""
-    return Console(stderr=_is_standard_output(json_file))
 
 
 @contextmanager
@@ -104,15 +91,7 @@ def show(report: "Report", folder: Path, title: str, console: Console, json_file
         console.print(table)
     console.print(f"rollouts  {folder / 'rollouts.parquet'}", highlight=False, soft_wrap=True)
     console.print(f"report    {folder / 'report.json'}", highlight=False, soft_wrap=True)
-    if _is_standard_output(json_file):
-        typer.echo(reports.to_json(report), nl=False)
-    elif json_file is not None:
-        reports.save(report, json_file)
-        console.print(f"report    {json_file}", highlight=False, soft_wrap=True)
-
-
-def _is_standard_output(json_file: Path | None) -> bool:
-    return json_file == Path("-")
+    write_json(reports.to_json(report), json_file, console)
 
 
 def parse_k(text: str) -> tuple[int, ...]:

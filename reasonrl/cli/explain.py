@@ -1,14 +1,12 @@
 """`reasonrl explain CONFIG [key=value …]`."""
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
-if TYPE_CHECKING:
-    from reasonrl.explain import Section
+from reasonrl.titled import show_titled
 
 
 def explain(
@@ -26,16 +24,4 @@ def explain(
     sampler_is_policy = None if find_spec("vllm") else True
     console = Console()
     for section in sections_of(resolved, task, sampler_is_policy=sampler_is_policy):
-        _show(section, console)
-
-
-def _show(section: "Section", console: Console) -> None:
-    """A section, its title before its first line; one too long for that on a line of its own."""
-    width = 12
-    title, lines = section.title, section.lines
-    if len(title) >= width:
-        console.print(Text(title, "cyan"), soft_wrap=True)
-        title = ""
-    for line in lines:
-        console.print(Text.assemble((f"{title:<{width}}", "cyan"), line), soft_wrap=True)
-        title = ""
+        show_titled(section.title, section.lines, console)

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from reasonrl.cli.build import Out, Rollouts, Seed
+from reasonrl.cli.build import Out, Seed
 from reasonrl.cli.evaluate import ENGINES, counting_bar
+from reasonrl.cli.responses import Rollouts
 from reasonrl.errors import ReasonRLError
 
 

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
@@ -13,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from reasonrl.cli import taskview
 from reasonrl.cli.data import parse_data, split_meant
+from reasonrl.cli.jsonfile import JsonReport, console_beside, require_folder, write_json
 from reasonrl.errors import ReasonRLError
 from reasonrl.generators import Split
 
@@ -64,19 +64,15 @@ def check(
     data: Data = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that verify.")] = 2,
     deadline: Annotated[float, typer.Option(min=0.01, help="Seconds for one response and one verifier.")] = 10.0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", dir_okay=False, allow_dash=True, help="The report as JSON; - to stdout.")
-    ] = None,
+    json_file: JsonReport = None,
 ) -> None:
     """Check a task before use: rows, references, verifiers, prompt lengths, duplicates. Exit code 1 if unfit."""
-    piped = json_file == Path("-")
-    if json_file is not None and not piped and not json_file.parent.is_dir():
-        raise ReasonRLError(f"--json {json_file}: there is no folder {json_file.parent}; make it first")
+    require_folder(json_file)
     task = _read(name, data)
     from reasonrl import checking
     from reasonrl.checking import report as reports
 
-    console = Console(stderr=piped)
+    console = console_beside(json_file)
     with show_progress(console) as progress:
         report = checking.check(
             task,
@@ -88,11 +84,7 @@ def check(
             progress=progress,
         )
     reports.show(report, console)
-    if piped:
-        typer.echo(reports.to_json(report), nl=False)
-    elif json_file is not None:
-        json_file.write_text(reports.to_json(report), encoding="utf-8")
-        console.print(f"report    {json_file}", highlight=False, soft_wrap=True)
+    write_json(reports.to_json(report), json_file, console)
     if not report.passed:
         raise typer.Exit(1)
 

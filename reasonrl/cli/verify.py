@@ -7,28 +7,30 @@ from typing import Annotated
 import typer
 
 from reasonrl.cli.data import parse_data
-from reasonrl.cli.evaluate import console_beside, counting_bar, parse_k, show
+from reasonrl.cli.evaluate import counting_bar, parse_k, show
+from reasonrl.cli.jsonfile import JsonCopy, console_beside
 from reasonrl.generators import Split
+
+SplitName = Annotated[Split, typer.Option(help="The split whose problems they answer.")]
+Data = Annotated[list[str] | None, typer.Option(metavar="[SPLIT=]FILE", help="A file in place of the task's own data.")]
+Workers = Annotated[int, typer.Option(min=1, help="How many processes verify.")]
+Deadline = Annotated[
+    float, typer.Option(min=0.01, help="Seconds for one response and one verifier; beyond, it is unjudged.")
+]
+Rows = Annotated[int | None, typer.Option(min=1, help="Only the first so many problems.")]
 
 
 def verify(
     task: Annotated[str, typer.Argument(help="A task by name, or the path of its YAML.")],
     file: Annotated[Path, typer.Argument(help="The responses: JSON Lines, JSON, CSV (also .gz) or Parquet.")],
-    split: Annotated[Split, typer.Option(help="The split whose problems they answer.")] = "eval",
-    data: Annotated[
-        list[str] | None, typer.Option(metavar="[SPLIT=]FILE", help="A file in place of the task's own data.")
-    ] = None,
+    split: SplitName = "eval",
+    data: Data = None,
     k: Annotated[str, typer.Option("-k", help="For which k, comma-separated.")] = "1",
-    workers: Annotated[int, typer.Option(min=1, help="How many processes verify.")] = 2,
-    deadline: Annotated[
-        float, typer.Option(min=0.01, help="Seconds for one response and one verifier; beyond, it is unjudged.")
-    ] = 10.0,
-    rows: Annotated[int | None, typer.Option(min=1, help="Only the first so many problems.")] = None,
+    workers: Workers = 2,
+    deadline: Deadline = 10.0,
+    rows: Rows = None,
     runs: Annotated[Path, typer.Option(help="Where the folder with report and verdicts is made.")] = Path("runs"),
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", dir_okay=False, help="Also write the report to this file; - is standard output."),
-    ] = None,
+    json_file: JsonCopy = None,
 ) -> None:
     """Verify responses from a file, of any system: columns `problem_id` and `response`, or `responses` (a list).
 

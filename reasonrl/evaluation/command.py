@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -13,7 +13,7 @@ from reasonrl.config import EngineConfig, ModelConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
 from reasonrl.evaluation.evaluate import Prompted, evaluate
-from reasonrl.evaluation.prepare import to_sampling, with_prompts
+from reasonrl.evaluation.prepare import sampling_with, with_prompts
 from reasonrl.evaluation.report import Report, report, save
 from reasonrl.generators import Split
 from reasonrl.models.load import Vocabulary, load_policy, load_vocabulary
@@ -43,6 +43,28 @@ def model_engine(config: EngineConfig, model: str, vocabulary: Vocabulary, param
 
 
 @dataclass(frozen=True)
+class ModelOnTask:
+    """A model to be sampled on a task, by their names.
+
+    Attributes:
+        task: by name or path.
+        model: a folder or hub id.
+        rows: how many problems, the first ones; all if None.
+        data: files in place of the task's data, by split (few-shot examples may come from another one).
+        temperature, max_tokens: in place of the task's own.
+        engine: what samples; by default as `auto` chooses.
+    """
+
+    task: str
+    model: str
+    rows: int | None = None
+    data: Mapping[Split, str] | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    engine: EngineConfig = field(default_factory=EngineConfig)
+
+
+@dataclass(frozen=True)
 class Ready:
     """A model ready to be sampled on a task, and its responses to be judged.
 
@@ -62,39 +84,20 @@ class Ready:
 
 
 @contextmanager
-def ready(
-    task_name: str,
-    model: str,
-    *,
-    split: Split,
-    rows: int | None = None,
-    data: Mapping[Split, str] | None = None,
-    temperature: float | None = None,
-    max_tokens: int | None = None,
-    engine: EngineConfig | None = None,
-    tell: Callable[[str], None] = lambda line: None,
-) -> Iterator[Ready]:
+def ready(asked: ModelOnTask, *, split: Split, tell: Callable[[str], None] = lambda line: None) -> Iterator[Ready]:
     """Load task, verifiers and model, and check them; closes what it opened.
 
     Args:
-        task_name: a task by name or path.
-        model: a folder or hub id.
-        split, rows: of which problems, and how many; all if None.
-        data: files in place of the task's data, by split (few-shot examples may come from another one).
-        temperature, max_tokens: in place of the task's own.
-        engine: what samples; by default as `auto` chooses.
+        asked: their names and settings.
+        split: of which problems.
         tell: called with a line for each task that leaves rows out.
 
     Raises:
         ReasonRLError: a fault in task, data or model.
     """
-    task = tasks.load(task_name, data)
-    sampling = to_sampling(task.sampling)
-    if temperature is not None:
-        sampling = replace(sampling, temperature=temperature)
-    if max_tokens is not None:
-        sampling = replace(sampling, max_tokens=max_tokens)
-    verifiers, problems = resolve(task), task.problems(split, rows)
+    task = tasks.load(asked.task, asked.data)
+    sampling = sampling_with(task.sampling, asked.temperature, asked.max_tokens)
+    verifiers, problems = resolve(task), task.problems(split, asked.rows)
     left_out = task.left_out(split)
     for one in left_out:
         tell(one.line())
@@ -102,26 +105,20 @@ def ready(
     with ExitStack() as stack:
         scorer = stack.enter_context(Scorer(verifiers))
         audit(scorer, problems, task.path)
-        vocabulary, parameters = load_vocabulary(model)
+        vocabulary, parameters = load_vocabulary(asked.model)
         prompted = with_prompts(problems, vocabulary, sampling.max_tokens)
         longest = max(len(one.prompt_ids) for one in prompted) + sampling.max_tokens
-        sampler = model_engine(engine or EngineConfig(), model, vocabulary, parameters, longest)
+        sampler = model_engine(asked.engine, asked.model, vocabulary, parameters, longest)
         stack.callback(sampler.close)
         yield Ready(task, prompted, sampler, scorer, sampling, left_out)
 
 
 def evaluate_model(
-    task_name: str,
-    model: str,
+    asked: ModelOnTask,
     *,
     samples: int,
     k: tuple[int, ...],
-    rows: int | None = None,
-    data: Mapping[Split, str] | None = None,
-    temperature: float | None = None,
-    max_tokens: int | None = None,
     seed: int = 0,
-    engine: EngineConfig | None = None,
     runs: Path = Path("runs"),
     progress: Callable[[int, int], None] = lambda done, total: None,
     tell: Callable[[str], None] = lambda line: None,
@@ -129,14 +126,9 @@ def evaluate_model(
     """The report, and the new folder that holds it (`report.json`) and every response (`rollouts.parquet`).
 
     Args:
-        task_name: a task by name or path; its evaluation split is used.
-        model: a folder or hub id.
+        asked: which model on which task; its evaluation split is used.
         samples, k: sampled responses per problem, and for which k pass@k is estimated.
-        rows: how many problems; all if None.
-        data: files in place of the task's data, by split (few-shot examples may come from the training split).
-        temperature, max_tokens: in place of the task's own.
         seed: of the samples.
-        engine: what samples; by default as `auto` chooses.
         runs: where the new folder is made.
         progress: called with how many of how many responses have arrived.
         tell: called with a line for each task that leaves rows out.
@@ -146,17 +138,7 @@ def evaluate_model(
     """
     if not all(1 <= one <= samples for one in k):
         raise ReasonRLError(f"pass@k needs 1 <= k <= n; k is {', '.join(map(str, k))} and n is {samples}")
-    with ready(
-        task_name,
-        model,
-        split="eval",
-        rows=rows,
-        data=data,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        engine=engine,
-        tell=tell,
-    ) as given:
+    with ready(asked, split="eval", tell=tell) as given:
         folder = store.new_folder(runs, f"eval-{given.task.name}")  # if it cannot be made, better now than later
         arrived, expected = itertools.count(1), len(given.prompted) * (1 + samples)
         found = evaluate(
@@ -169,7 +151,7 @@ def evaluate_model(
             on_response=lambda: progress(next(arrived), expected),
         )
     left_out = sum(one.rows for one in given.left_out)
-    counted = report(found, task=given.task.name, model=model, seed=seed, k=k, left_out=left_out)
+    counted = report(found, task=given.task.name, model=asked.model, seed=seed, k=k, left_out=left_out)
     save(counted, folder / "report.json")
     store.write(folder / "rollouts.parquet", found.records(step=0))
     return counted, folder

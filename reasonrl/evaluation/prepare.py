@@ -1,6 +1,8 @@
 """Problems made ready to sample: prompts as token ids, the sampling."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from reasonrl.evaluation.evaluate import Prompted
 from reasonrl.models.load import Vocabulary
@@ -13,6 +15,12 @@ from reasonrl.types import Problem
 def to_sampling(task: SamplingConfig, run: SamplingConfig | None = None) -> Sampling:
     """A task's sampling, as the engine takes it; what a run sets of its own wins, key by key."""
     return Sampling(**task.model_dump() | ({} if run is None else run.model_dump(exclude_unset=True)))
+
+
+def sampling_with(task: SamplingConfig, temperature: float | None, max_tokens: int | None) -> Sampling:
+    """A task's sampling with what is given in place of its own."""
+    given: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
+    return replace(to_sampling(task), **{name: value for name, value in given.items() if value is not None})
 
 
 def with_prompt(

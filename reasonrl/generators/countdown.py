@@ -2,9 +2,8 @@
 
 import random
 from dataclasses import dataclass
-from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from reasonrl.generators.drawing import DrawnOptions, Row, Split, draw_distinct
 
@@ -27,12 +26,6 @@ class CountdownOptions(DrawnOptions):
     max_numbers: int = Field(4, le=6)
     largest: int = Field(99, ge=2, le=10_000)
     largest_target: int = Field(100, ge=1, le=1_000_000)
-
-    @model_validator(mode="after")
-    def _numbers_in_order(self) -> Self:
-        if self.min_numbers > self.max_numbers:
-            raise ValueError(f"min_numbers {self.min_numbers} is more than max_numbers {self.max_numbers}")
-        return self
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 import hashlib
 import random
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from reasonrl.errors import ReasonRLError
 
@@ -18,7 +18,7 @@ PATIENCE = 5_000  # draws in a row that bring nothing new, after which there is 
 
 
 class DrawnOptions(BaseModel):
-    """Options of every generator that draws its rows.
+    """Options of every generator that draws its rows; where there are min_X and max_X, they are in order.
 
     Attributes:
         train_rows: problems to train on.
@@ -29,6 +29,14 @@ class DrawnOptions(BaseModel):
 
     train_rows: int = Field(5000, ge=1, le=1_000_000)
     eval_rows: int = Field(500, ge=1, le=100_000)
+
+    @model_validator(mode="after")
+    def _ranges_in_order(self) -> Self:
+        for least in type(self).model_fields:
+            most = least.replace("min_", "max_", 1)
+            if least.startswith("min_") and getattr(self, least) > getattr(self, most):
+                raise ValueError(f"{least} {getattr(self, least)} is more than {most} {getattr(self, most)}")
+        return self
 
 
 def is_held_out(family: str) -> bool:

@@ -3,9 +3,9 @@
 import hashlib
 import random
 from dataclasses import dataclass
-from typing import Self, get_args
+from typing import get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from reasonrl.generators.drawing import DrawnOptions, Row, Split, draw_distinct
 from reasonrl.generators.statements import Kind, Statement, shape, solutions
@@ -32,12 +32,6 @@ class KnightsOptions(DrawnOptions):
 
     min_people: int = Field(2, ge=2)
     max_people: int = Field(3, le=5)
-
-    @model_validator(mode="after")
-    def _people_in_order(self) -> Self:
-        if self.min_people > self.max_people:
-            raise ValueError(f"min_people {self.min_people} is more than max_people {self.max_people}")
-        return self
 
 
 @dataclass(frozen=True)

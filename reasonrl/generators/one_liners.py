@@ -2,9 +2,8 @@
 
 import random
 from dataclasses import dataclass
-from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from reasonrl.generators.drawing import DrawnOptions, Row, Split, draw_distinct
 
@@ -30,12 +29,6 @@ class OneLinersOptions(DrawnOptions):
     demonstrations: int = Field(1000, ge=0)
     forget: float = Field(0.5, ge=0, le=1)
     slip: float = Field(0.15, ge=0, le=1)
-
-    @model_validator(mode="after")
-    def _steps_in_order(self) -> Self:
-        if self.min_steps > self.max_steps:
-            raise ValueError(f"min_steps {self.min_steps} is more than max_steps {self.max_steps}")
-        return self
 
 
 @dataclass(frozen=True)

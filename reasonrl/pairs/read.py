@@ -7,9 +7,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from reasonrl import rowfiles
 from reasonrl.columns import names
-from reasonrl.errors import ReasonRLError
+from reasonrl.examples import left_out, read_examples
 from reasonrl.pairs.candidates import Prompt
 from reasonrl.types import Message
 
@@ -45,9 +44,7 @@ class Preferences:
 
     def line(self) -> str:
         """What was skipped, in one line."""
-        total = len(self.pairs) + self.skipped.total()
-        why = ", ".join(f"{reason} ({number:,})" for reason, number in self.skipped.items())
-        return f"{self.skipped.total():,} of {total:,} pairs are left out: {why}"
+        return left_out(self.skipped, len(self.pairs), "pairs")
 
 
 def read_preferences(files: Sequence[str | Path]) -> Preferences:
@@ -59,23 +56,17 @@ def read_preferences(files: Sequence[str | Path]) -> Preferences:
     Raises:
         ReasonRLError: a file has no such columns, a value of another kind, or there is no pair to learn from.
     """
-    found = Preferences()
-    for file in map(Path, files):
-        for place, row in rowfiles.read(file):
-            try:
-                pair = replace(preference_of(row), margin=_margin(row.get("margin")))
-            except ValueError as error:
-                raise ReasonRLError(f"{file}: {place}: {error}") from None
-            if not pair.chosen.strip() or not pair.rejected.strip():
-                found.skipped[EMPTY] += 1
-            elif pair.chosen == pair.rejected:
-                found.skipped[IDENTICAL] += 1
-            else:
-                found.pairs.append(pair)
-    if not found.pairs:
-        several = ", ".join(map(str, files))
-        raise ReasonRLError(f"{several}: no pair to learn from" + (f"; {found.line()}" if found.skipped else ""))
-    return found
+    return Preferences(*read_examples(files, _with_margin, _useless, kind="pairs", lacking="pair"))
+
+
+def _with_margin(row: Mapping[str, Any]) -> Preference:
+    return replace(preference_of(row), margin=_margin(row.get("margin")))
+
+
+def _useless(pair: Preference) -> str | None:
+    if not pair.chosen.strip() or not pair.rejected.strip():
+        return EMPTY
+    return IDENTICAL if pair.chosen == pair.rejected else None
 
 
 def preference_of(row: Mapping[str, Any]) -> Preference:

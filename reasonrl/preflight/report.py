@@ -10,6 +10,7 @@ from rich.text import Text
 from reasonrl.checking import Tried as Responses
 from reasonrl.preflight.records import Finding, Lengths, Memory, Preflight, Tried
 from reasonrl.preflight.sizes import shown
+from reasonrl.titled import show_titled
 
 
 def to_json(report: Preflight) -> str:
@@ -26,18 +27,18 @@ def to_json(report: Preflight) -> str:
 def show(report: Preflight, console: Console) -> None:
     """Print section by section, then what was found with its cure."""
     for title, lines in report.objective.items():
-        _section(title, lines, console)
-    _section("batch", report.batch, console)
-    _section("task", list(_task(report)), console)
-    _section("prompts", list(_prompts(report.lengths)), console)
+        show_titled(title, lines, console)
+    show_titled("batch", report.batch, console)
+    show_titled("task", list(_task(report)), console)
+    show_titled("prompts", list(_prompts(report.lengths)), console)
     engine = report.engine
     trained = "" if engine.trained == engine.parameters else f", {engine.trained:,} of them trained"
-    _section("engine", [f"{engine.name}: {engine.why}", f"{engine.parameters:,} parameters{trained}"], console)
-    _section("verifiers", list(map(_tried, report.verifiers)) or ["need nothing of this machine"], console)
+    show_titled("engine", [f"{engine.name}: {engine.why}", f"{engine.parameters:,} parameters{trained}"], console)
+    show_titled("verifiers", list(map(_tried, report.verifiers)) or ["need nothing of this machine"], console)
     disk = report.disk
     parts = f"checkpoints {shown(disk.checkpoints)}, final {shown(disk.final)}, rollouts {shown(disk.rollouts)}"
-    _section("disk", [f"at most {shown(disk.needed)} of {shown(disk.free)} free in {disk.folder}", parts], console)
-    _section("memory", list(_memory(report.memory)), console)
+    show_titled("disk", [f"at most {shown(disk.needed)} of {shown(disk.free)} free in {disk.folder}", parts], console)
+    show_titled("memory", list(_memory(report.memory)), console)
     for finding in report.findings:
         for line in _finding(finding):
             console.print(line, soft_wrap=True)
@@ -45,16 +46,6 @@ def show(report: Preflight, console: Console) -> None:
     verdict = Text("fit", "green") if report.passed else Text(_counted(faults, "fault"), "red")
     warnings = _counted(len(report.findings) - faults, "warning")
     console.print(Text.assemble(verdict, f", {warnings}, {report.seconds:.1f} s"), soft_wrap=True)
-
-
-def _section(title: str, lines: "tuple[str, ...] | list[str]", console: Console) -> None:
-    width = 12
-    if len(title) >= width:
-        console.print(Text(title, "cyan"), soft_wrap=True)
-        title = ""
-    for line in lines:
-        console.print(Text.assemble((f"{title:<{width}}", "cyan"), line), soft_wrap=True)
-        title = ""
 
 
 def _task(report: Preflight) -> Iterator[str]:

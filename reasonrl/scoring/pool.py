@@ -22,9 +22,9 @@ from contextlib import suppress
 from typing import Any
 
 from reasonrl.errors import ReasonRLError
-from reasonrl.processes import importable
 from reasonrl.scoring.process import Check, WorkerProcess
 from reasonrl.scoring.records import WeightedVerifier
+from reasonrl.scoring.setup import check_seconds, setup_message
 from reasonrl.scoring.wire import decode_verdict
 from reasonrl.verifier import Verdict
 
@@ -57,8 +57,8 @@ class Pool:
     ) -> None:
         self._on_verdict = on_verdict
         self._names = {index: weighted.name for index, weighted in verifiers.items()}
-        self._setup = _setup(verifiers)
-        self._deadlines = {index: max(deadline, _seconds(weighted)) for index, weighted in verifiers.items()}
+        self._setup = setup_message(verifiers)
+        self._deadlines = {index: max(deadline, check_seconds(weighted)) for index, weighted in verifiers.items()}
         self._size, self._startup_deadline = workers, startup_deadline
         self._pid = os.getpid()
         self._numbers = itertools.count(1)
@@ -284,24 +284,3 @@ class Pool:
 
 def _events(worker: WorkerProcess) -> int:
     return selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.sending else 0)
-
-
-def _seconds(weighted: WeightedVerifier) -> float:
-    try:
-        return float(weighted.verifier.check_seconds(weighted.options))
-    except Exception as error:
-        raise ReasonRLError(f"verifier {weighted.name!r} cannot say how long a check takes: {error}") from error
-
-
-def _setup(verifiers: Mapping[int, WeightedVerifier]) -> bytes:
-    """The first message to a worker. Each verifier is pickled by itself, so that a failure to load one names it."""
-    pickled: dict[int, tuple[str, bytes]] = {}
-    for index, weighted in verifiers.items():
-        where = f"verifier {weighted.name!r} cannot be sent to a worker process"
-        if weighted.verifier.__module__ == "__main__":
-            raise ReasonRLError(f"{where}: its class is defined in the script being run; move it into a module")
-        try:
-            pickled[index] = (weighted.name, pickle.dumps((weighted.verifier, weighted.options)))
-        except Exception as error:
-            raise ReasonRLError(f"{where}: {error}") from error
-    return pickle.dumps((importable(), os.environ.get("PYTHONPATH"), pickled))

@@ -6,7 +6,7 @@ else: its label is the response's own verdict.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,7 @@ class _Split:
     """A stored response and its steps.
 
     Attributes:
-        key: of its place among all.
+        key: its step, problem and sample, of which its seeds derive.
         row: as stored.
         problem: its problem, as verifiers see it.
         texts, ends: of each step the text, and how many tokens of the response it is complete with.
@@ -85,8 +85,8 @@ class _Split:
 def label_steps(rows: Sequence[dict[str, Any]], labelling: Labelling, sampler: Sampler) -> list[dict[str, Any]]:
     """The responses with labels of their steps, in order; those without steps are left out.
 
-    A label depends on response, seed and weights alone, not on what stands beside it. It is None where no continuation
-    could be judged, or fits the model.
+    A label depends on the response, its step and sample, the seed and the weights alone, not on what stands beside it.
+    It is None where no continuation could be judged, or fits the model.
 
     Args:
         rows: of rollout files, with the columns `STORED`.
@@ -97,30 +97,27 @@ def label_steps(rows: Sequence[dict[str, Any]], labelling: Labelling, sampler: S
     """
     split = [one for one in (_split(row, labelling, sampler) for row in rows) if one.texts]
     requests: list[Request] = []
-    prefixes: dict[str, tuple[_Split, tuple[int, ...]]] = {}
-    for one in split:
+    places: dict[str, tuple[int, int]] = {}
+    for number, one in enumerate(split):
         if one.own:
-            last = (one.key, len(one.texts) - 1, 0)
+            last = (number, len(one.texts) - 1, 0)
             sampler.scorer.submit(last, one.problem, Response(one.row["response"], len(one.row["response_ids"])))
-        for step, end in enumerate(one.ends[: len(one.ends) - one.own]):
-            so_far = tuple(one.row["response_ids"][:end])
-            ids = (*one.row["prompt_ids"], *so_far)
-            if sampler.max_positions is None or len(ids) + sampler.sampling.max_tokens <= sampler.max_positions:
-                name = f"{one.key}/{step}"
-                seeds = tuple(sample_seed(labelling.seed, step, one.key, j) for j in range(labelling.continuations))
-                requests.append(Request(name, ids, seeds))
-                prefixes[name] = one, so_far
+        for step, request in _requests(number, one, labelling, sampler):
+            requests.append(request)
+            places[request.problem_id] = number, step
     for rollout in sampler.engine.sample(requests, sampler.sampling):
-        one, so_far = prefixes[rollout.problem_id]
+        number, step = places[rollout.problem_id]
+        one = split[number]
+        so_far = one.row["response_ids"][: one.ends[step]]
         response = _whole(so_far, rollout.response_ids, rollout.finish_reason, sampler)
-        step = int(rollout.problem_id.rpartition("/")[2])
-        sampler.scorer.submit((one.key, step, rollout.sample), one.problem, response)
-    ends: dict[tuple[str, int], list[bool]] = {}
+        sampler.scorer.submit((number, step, rollout.sample), one.problem, response)
+    ends: dict[tuple[int, int], list[bool]] = {}
     for key, scored in sampler.scorer.collect().items():
         assert isinstance(key, tuple)  # as submitted
         if scored.correct is not None:
             ends.setdefault((key[0], key[1]), []).append(scored.correct)
-    return [_record(one, [ends.get((one.key, step), []) for step in range(len(one.texts))], labelling) for one in split]
+    found = ([ends.get((number, step), []) for step in range(len(one.texts))] for number, one in enumerate(split))
+    return [_record(one, of_steps, labelling) for one, of_steps in zip(split, found, strict=True)]
 
 
 def _split(row: dict[str, Any], labelling: Labelling, sampler: Sampler) -> _Split:
@@ -137,6 +134,16 @@ def _split(row: dict[str, Any], labelling: Labelling, sampler: Sampler) -> _Spli
         ) from None
     texts = tuple(text[span.start : span.end] for span in spans)
     return _Split(key, row, problem, texts, tuple(at + 1 for at in last), row["finish_reason"] != "length")
+
+
+def _requests(number: int, one: _Split, labelling: Labelling, sampler: Sampler) -> Iterator[tuple[int, Request]]:
+    """Each step that is sampled on from, and the request: the prompt, and the response up to the step's end."""
+    for step, end in enumerate(one.ends[: len(one.ends) - one.own]):
+        ids = (*one.row["prompt_ids"], *one.row["response_ids"][:end])
+        if sampler.max_positions is None or len(ids) + sampler.sampling.max_tokens <= sampler.max_positions:
+            seeds = tuple(sample_seed(labelling.seed, step, one.key, j) for j in range(labelling.continuations))
+            # Several responses may have one key: of two runs, or a greedy and a sampled one of an evaluation.
+            yield step, Request(f"{one.key}/{step}/{number}", ids, seeds)
 
 
 def _whole(so_far: Sequence[int], continuation: Sequence[int], reason: FinishReason, sampler: Sampler) -> Response:

@@ -5,7 +5,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from reasonrl import store, tasks
 from reasonrl.config import EngineConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.command import model_engine
-from reasonrl.evaluation.prepare import to_sampling
+from reasonrl.evaluation.prepare import sampling_with
 from reasonrl.models.load import load_vocabulary
 from reasonrl.pairs.candidates import rollout_files
 from reasonrl.scoring import Scorer
@@ -93,11 +93,7 @@ def build_steps(
     task = tasks.load(task_name)
     if isinstance(task, Mixture):
         raise ReasonRLError(f"{task_name} is a mixture; label the rollouts of one task at a time, by its own name")
-    sampling = to_sampling(task.sampling)
-    if temperature is not None:
-        sampling = replace(sampling, temperature=temperature)
-    if max_tokens is not None:
-        sampling = replace(sampling, max_tokens=max_tokens)
+    sampling = sampling_with(task.sampling, temperature, max_tokens)
     files = rollout_files(paths)
     rows = stored_responses(files, limit, per_problem)
     settings = engine or EngineConfig()

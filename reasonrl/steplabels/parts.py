@@ -74,13 +74,18 @@ def _begin(folder: Path, about: Mapping[str, Any]) -> None:
 
 
 def _write(path: Path, groups: Iterable[list[dict[str, Any]]]) -> None:
-    """Groups of rows, one after the other, as one file of at least one group."""
+    """Groups of rows, one after the other, as one file; the first row says whether prompts are texts or chats."""
     with files.whole(path) as unfinished, ExitStack() as stack:
         writer = None
-        for rows in groups:
+        for rows in filter(None, groups):
             if writer is None:
-                chat = bool(rows) and not isinstance(rows[0]["prompt"], str)
-                schema = pa.schema([("prompt", _MESSAGES if chat else pa.string()), *_REST])
+                schema = _schema(chat=not isinstance(rows[0]["prompt"], str))
                 writer = stack.enter_context(pq.ParquetWriter(unfinished, schema, compression="zstd"))
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+        if writer is None:
+            pq.write_table(_schema(chat=False).empty_table(), unfinished)
         stack.close()  # before it gets its name
+
+
+def _schema(*, chat: bool) -> pa.Schema:
+    return pa.schema([("prompt", _MESSAGES if chat else pa.string()), *_REST])

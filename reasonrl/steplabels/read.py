@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reasonrl import rowfiles
 from reasonrl.columns import names
-from reasonrl.errors import ReasonRLError
+from reasonrl.examples import left_out, read_examples
 
 NO_LABELS = "no step has a label"
 _TAG = "ки"
@@ -52,9 +51,7 @@ class Solutions:
 
     def line(self) -> str:
         """What was skipped, in one line."""
-        total = len(self.solutions) + self.skipped.total()
-        why = ", ".join(f"{reason} ({number:,})" for reason, number in self.skipped.items())
-        return f"{self.skipped.total():,} of {total:,} solutions are left out: {why}"
+        return left_out(self.skipped, len(self.solutions), "solutions")
 
 
 def read_solutions(files: Sequence[str | Path]) -> Solutions:
@@ -63,23 +60,11 @@ def read_solutions(files: Sequence[str | Path]) -> Solutions:
     Raises:
         ReasonRLError: a row has none of these forms, a value is of another kind, or nothing is left to learn from.
     """
-    found = Solutions()
-    for file in map(Path, files):
-        for place, row in rowfiles.read(file):
-            try:
-                solution = solution_of(row)
-            except ValueError as error:
-                raise ReasonRLError(f"{file}: {place}: {error}") from None
-            if all(label is None for label in solution.labels):
-                found.skipped[NO_LABELS] += 1
-            else:
-                found.solutions.append(solution)
-    if not found.solutions:
-        several = ", ".join(map(str, files))
-        raise ReasonRLError(
-            f"{several}: no labelled steps to learn from" + (f"; {found.line()}" if found.skipped else "")
-        )
-    return found
+    return Solutions(*read_examples(files, solution_of, _useless, kind="solutions", lacking="labelled steps"))
+
+
+def _useless(solution: Solution) -> str | None:
+    return NO_LABELS if all(label is None for label in solution.labels) else None
 
 
 def solution_of(row: Mapping[str, Any]) -> Solution:

@@ -11,7 +11,7 @@ from reasonrl.cli.evaluate import parse_k
 from reasonrl.config import EngineConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation import report as reports
-from reasonrl.evaluation.command import evaluate_model
+from reasonrl.evaluation.command import ModelOnTask, evaluate_model
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +57,9 @@ def test_the_same_command_gives_the_same_numbers(tmp_path: Path, model: Path) ->
 
 def test_the_numbers_depend_on_the_seed_and_not_on_the_batch(tmp_path: Path, model: Path) -> None:
     def responses(seed: int, max_batch: int) -> list[str]:
-        _, folder = evaluate_model(
-            "arithmetic",
-            str(model),
-            samples=2,
-            k=(1,),
-            rows=6,
-            seed=seed,
-            engine=EngineConfig(name="huggingface", max_batch=max_batch),
-            runs=tmp_path,
-        )
+        engine = EngineConfig(name="huggingface", max_batch=max_batch)
+        asked = ModelOnTask("arithmetic", str(model), rows=6, engine=engine)
+        _, folder = evaluate_model(asked, samples=2, k=(1,), seed=seed, runs=tmp_path)
         return [row["response"] for row in store.read(folder / "rollouts.parquet")]
 
     wide, narrow, other = responses(0, 256), responses(0, 4), responses(1, 256)
@@ -78,8 +71,8 @@ def test_the_numbers_depend_on_the_seed_and_not_on_the_batch(tmp_path: Path, mod
 def test_options_change_the_sampling_and_progress_counts_every_response(tmp_path: Path, model: Path) -> None:
     seen: list[tuple[int, int]] = []
     report, folder = evaluate_model(
-        "arithmetic", str(model), samples=2, k=(1, 2), rows=3, temperature=0.5, max_tokens=4, runs=tmp_path,
-        progress=lambda done, total: seen.append((done, total)),
+        ModelOnTask("arithmetic", str(model), rows=3, temperature=0.5, max_tokens=4), samples=2, k=(1, 2),
+        runs=tmp_path, progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     assert seen == [(done, 9) for done in range(1, 10)]
     assert (report.sampling["temperature"], report.sampling["max_tokens"]) == (0.5, 4)
@@ -120,7 +113,7 @@ def test_a_wrong_task_or_model_is_named(tmp_path: Path, task: str, model_name: s
 
 def test_a_python_caller_is_told_of_a_k_beyond_n_too(tmp_path: Path) -> None:
     with pytest.raises(ReasonRLError, match="pass@k needs 1 <= k <= n; k is 1, 8 and n is 4"):
-        evaluate_model("arithmetic", "x", samples=4, k=(1, 8), runs=tmp_path)
+        evaluate_model(ModelOnTask("arithmetic", "x"), samples=4, k=(1, 8), runs=tmp_path)
 
 
 def test_a_k_given_twice_is_one() -> None:
@@ -154,7 +147,7 @@ def test_a_mixture_is_broken_down_by_task_and_its_json_goes_where_it_can_be_pipe
 
 
 def test_a_report_is_plain_json(tmp_path: Path, model: Path) -> None:
-    _, folder = evaluate_model("arithmetic", str(model), samples=1, k=(1,), rows=2, runs=tmp_path)
+    _, folder = evaluate_model(ModelOnTask("arithmetic", str(model), rows=2), samples=1, k=(1,), runs=tmp_path)
     data = json.loads((folder / "report.json").read_text())
     assert data["model"] == str(model)
     assert data["sampling"]["stop"] == []

@@ -12,7 +12,7 @@ from small_runs import offered
 
 from reasonrl import ReasonRLError, plugins, store, tasks
 from reasonrl.evaluation import report as reports
-from reasonrl.evaluation.command import evaluate_model
+from reasonrl.evaluation.command import ModelOnTask, evaluate_model
 from reasonrl.evaluation.counting import Scores
 from reasonrl.evaluation.report import Coverage, Report
 from reasonrl.evaluation.verify import verify_responses
@@ -171,7 +171,7 @@ def test_rollouts_of_eval_verified_again_give_the_same_numbers_for_a_mixture_too
     model = save_tiny_model(tmp_path / "tiny")
     (tmp_path / "mix.yaml").write_text(MIXED)
     mixture = str(tmp_path / "mix.yaml")
-    first, folder = evaluate_model(mixture, str(model), samples=3, k=(1, 3), rows=12, runs=tmp_path)
+    first, folder = evaluate_model(ModelOnTask(mixture, str(model), rows=12), samples=3, k=(1, 3), runs=tmp_path)
     assert folder == tmp_path / "eval-two_sums"
     assert first.task == "two_sums"
     assert {name: group.problems for name, group in first.by["task"].items()} == {"arithmetic": 6, "debug": 6}

@@ -1,7 +1,6 @@
 """Monte-Carlo labels: each is what sampling on from its step gives, computed apart; interrupted, they go on."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +10,23 @@ import torch
 import yaml
 from cli_in_process import program_of
 from small_runs import CHARACTERS, offered
+from step_labels import Even, check_labels, stop_at
 
-from reasonrl import Problem, ReasonRLError, Response, Verdict, Verifier, store
+from reasonrl import ReasonRLError, store
 from reasonrl.config import EngineConfig, ModelConfig, TinyModelConfig
+from reasonrl.evaluation.command import ModelOnTask
 from reasonrl.evaluation.engines import huggingface_engine
 from reasonrl.models.load import load_policy, save_policy
 from reasonrl.pairs.sampling import sample_rollouts
 from reasonrl.plugins import installed
-from reasonrl.rollout.engine import Request, Sampling, sample_seed
+from reasonrl.rollout.engine import Sampling
 from reasonrl.steplabels import command
 from reasonrl.steplabels.build import Labelling
+from reasonrl.steplabels.parts import write_in_parts
 from reasonrl.steplabels.read import read_solutions
 
 HF = EngineConfig(name="huggingface")
 LABELLING = Labelling(continuations=3, steps="separator", separator="[=,:]", seed=4)
-
-
-def even(text: str) -> bool:
-    return sum(text.count(digit) for digit in "13579") % 2 == 0
-
-
-class Even(Verifier):
-    """Right is what has an even number of odd digits; no text is unjudged."""
-
-    name = "even"
-    isolation = "inline"
-
-    def verify(self, problem: Problem, response: Response) -> Verdict:
-        return Verdict(float(even(response.text)) if response.text else None, "counted")
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +48,7 @@ def given(tmp_path: Path) -> tuple[str, str, Path]:
     task = {"extends": "debug", "name": "odd", "verifiers": [{"name": "even"}], "sampling": {"max_tokens": 12}}
     (tmp_path / "task.yaml").write_text(yaml.safe_dump(task))
     names = str(tmp_path / "task.yaml"), str(tmp_path / "model")
-    folder = sample_rollouts(*names, samples=5, rows=4, seed=2, engine=HF, runs=tmp_path)
+    folder = sample_rollouts(ModelOnTask(*names, rows=4, engine=HF), samples=5, seed=2, runs=tmp_path)
     return *names, folder
 
 
@@ -74,37 +62,11 @@ def build(
 
 
 def test_a_label_is_what_sampling_on_gives(given: tuple[str, str, Path], tmp_path: Path) -> None:
-    """Continued one step at a time, from text cut by hand: the tokenizer has one token per character."""
-    policy = load_policy(ModelConfig(path=given[1]), 0)
-    engine, stored = huggingface_engine(policy, 1), store.read(given[2] / "rollouts.parquet")
-    rows = {(row["problem_id"], row["sample"]): row for row in build(given, tmp_path / "steps.parquet")}
-    labels, checked = set(), 0
-    for one in stored:
-        row = rows.pop((one["problem_id"], one["sample"]), None)
-        if row is None:
-            assert not one["response"].strip("=,:")
-            continue
-        at = 0
-        for step, (text, label) in enumerate(zip(row["completions"], row["labels"], strict=True)):
-            at = one["response"].index(text, at) + len(text)
-            labels.add(label)
-            if step == len(row["labels"]) - 1 and one["finish_reason"] == "stop":
-                assert label == float(even(one["response"]))
-                continue
-            prefix = policy.tokenizer(one["response"][:at], add_special_tokens=False)["input_ids"]
-            seeds = [sample_seed(4, step, f"0/{one['problem_id']}/{one['sample']}", j) for j in range(3)]
-            request = Request("p", (*one["prompt_ids"], *prefix), tuple(seeds))
-            if len(request.prompt_ids) + 12 > 40:
-                assert label is None
-                continue
-            texts = [r.text for r in engine.sample([request], Sampling(max_tokens=12))]
-            right = [even(one["response"][:at] + text) for text in texts]
-            assert row["right"][step] == sum(right)
-            assert label == sum(right) / 3
-            checked += 1
-    assert not rows
+    policy, stored = load_policy(ModelConfig(path=given[1]), 0), store.read(given[2] / "rollouts.parquet")
+    rows = build(given, tmp_path / "steps.parquet")
+    checked = check_labels(rows, stored, LABELLING, huggingface_engine(policy, 1), policy, Sampling(max_tokens=12))
     assert checked > 5
-    assert len(labels) > 2
+    assert len({label for row in rows for label in row["labels"]}) > 2
 
 
 def test_hard_labels_are_of_the_same_continuations(given: tuple[str, str, Path], tmp_path: Path) -> None:
@@ -138,12 +100,15 @@ def test_interrupted_it_goes_on_and_gives_the_same(
     assert not parts.exists()
 
 
-def stop_at(piece: int) -> Callable[[int, int], None]:
-    def progress(done: int, total: int) -> None:
-        if done == piece:
-            raise KeyboardInterrupt
-
-    return progress
+@pytest.mark.parametrize("pieces", [[2], [0, 2], [0, 1, 0], [0, 0]], ids=str)
+def test_pieces_without_rows_are_joined_with_others(pieces: list[int], tmp_path: Path) -> None:
+    row = {
+        "prompt": [{"role": "user", "content": "1+1="}], "completions": ["2"], "labels": [None], "right": [0],
+        "judged": [0], "problem_id": "p", "reference": None, "step": 0, "sample": 0,
+    }  # fmt: skip
+    made = list(write_in_parts(tmp_path / "steps.parquet", {}, pieces, lambda number: [row] * number))
+    assert made == [[row] * number for number in pieces]
+    assert pq.read_table(tmp_path / "steps.parquet").to_pylist() == [row] * sum(pieces)
 
 
 def test_the_command_writes_what_a_process_reward_model_learns_from(
@@ -180,6 +145,18 @@ def test_bad_options_are_refused(
     ended = program_of(monkeypatch, capsys)("build", "steps", *arguments, "-o", "o", "--task", "debug", "--model", "m")
     assert ended.code == 2
     assert message in " ".join(ended.err.split())
+
+
+def test_responses_of_the_same_step_problem_and_sample_are_told_apart(
+    given: tuple[str, str, Path], tmp_path: Path
+) -> None:
+    """As in the files of two runs, or the greedy and the sampled responses of an evaluation."""
+    task, model, first = given
+    second = sample_rollouts(ModelOnTask(task, model, rows=4, engine=HF), samples=5, seed=3, runs=tmp_path)
+    apart = [build((task, model, one), tmp_path / f"{one.name}.parquet") for one in (first, second)]
+    assert apart[0] != apart[1]
+    command.build_steps([first, second], tmp_path / "both.parquet", task, model, LABELLING, engine=HF)
+    assert pq.read_table(tmp_path / "both.parquet").to_pylist() == [*apart[0], *apart[1]]
 
 
 def test_another_tokenizer_is_refused(given: tuple[str, str, Path], tmp_path: Path) -> None:
