@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -47,11 +48,13 @@ def train_sft(
     for step in range(done + 1, config.steps + 1):
         started = time.monotonic()
         firsts, counts = quotas.before(step), quotas.of_step(step)
-        batch = [
+        drawn = [
             rows[index]
             for (rows, _), first, count in zip(demonstrations, firsts, counts, strict=True)
             for index in epoch_indices(len(rows), first, count, seed)
         ]
+        # Every demonstration is a group of its own: each task counts its rows from 0, and one may be drawn twice.
+        batch = [replace(row, group=at) for at, row in enumerate(drawn)]
         update = session.update(losses(config, batch, batch[rank::world], policy, session, logits_chunk))
         tokens = sum(len(row.response_ids) for row in batch)
         seconds = time.monotonic() - started

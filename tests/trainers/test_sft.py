@@ -57,6 +57,17 @@ def test_loss_and_gradient_are_those_of_one_by_one_cross_entropy(tmp_path: Path,
     assert relative_difference(gradients, expected) < 1e-5
 
 
+def test_demonstrations_of_two_tasks_are_not_one_group(tmp_path: Path) -> None:
+    config, policy = SFTConfig(steps=1, batch_size=8), tiny_policy()
+    session = Session(policy.model, accelerator(), config.optimizer, 1)
+    # Each task counts its rows from 0, and a batch of 8 draws each of the four twice.
+    tasks = [([Row(prompt, (4, index + 5), group=index) for index in (0, 1)], 1.0) for prompt in [(3,), (8, 9)]]
+    tracker = Tracker(tmp_path / "m.jsonl", silent())
+    train_sft(config, tasks, policy, session, tracker, logits_chunk=2**26, seed=0)
+    tracker.close()
+    assert session.done == 1
+
+
 def test_it_learns_its_demonstrations(tmp_path: Path) -> None:
     metrics, _ = trained(tmp_path / "m.jsonl", tiny_policy(scale=1.0), steps=60, optimizer={"learning_rate": 0.02})
     lines = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
