@@ -12,6 +12,7 @@ from transformers import (
     LlamaConfig,
     PreTrainedTokenizerFast,
     Qwen2Config,
+    Qwen3Config,
 )
 
 from reasonrl.models.load import Policy
@@ -35,6 +36,8 @@ CONFIGS: dict[str, Any] = {
     "qwen2": Qwen2Config(
         **SIZES, **COMMON, max_position_embeddings=MAX_POSITIONS, num_key_value_heads=2, tie_word_embeddings=False
     ),
+    # Queries and keys are normalised.
+    "qwen3": Qwen3Config(**SIZES, **COMMON, max_position_embeddings=MAX_POSITIONS, num_key_value_heads=2, head_dim=6),
     # Absolute positions; its base model is called `transformer`.
     "gpt2": GPT2Config(n_embd=24, n_layer=2, n_head=4, n_positions=MAX_POSITIONS, **COMMON),
     # Capped logits and attention scores; a window of 4 positions in the first layer.

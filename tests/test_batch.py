@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
+from itertools import combinations
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reasonrl.batch import Row, collate, micro_batches, minibatch_groups
+from reasonrl.batch import Row, collate, micro_batches, minibatch_groups, pack
 
 NAN = math.nan
 
@@ -103,6 +104,21 @@ def test_responses_of_like_length_meet() -> None:
     responses = sum(len(batch) * max(len(r.response_ids) for r in batch) for batch in batches)
     real = sum(len(r.response_ids) for r in rows)
     assert 1 - real / responses < 0.05
+
+
+@given(groups(), st.integers(1, 60))
+def test_packs_keep_the_budget_and_every_row(rows: list[Row], budget: int) -> None:
+    batches = pack(rows, budget)
+    assert Counter(id(r) for batch in batches for r in batch) == Counter(map(id, rows))
+    sizes = [sum(len(r.prompt_ids) + len(r.response_ids) for r in batch) for batch in batches]
+    assert all(len(batch) == 1 or size <= budget for batch, size in zip(batches, sizes, strict=True))
+    assert all(first + second > budget for first, second in combinations(sizes, 2)), "two would have fitted into one"
+
+
+def test_packs_by_hand() -> None:
+    rows = [row(group, 1, tokens - 1) for group, tokens in enumerate([3, 6, 4, 7, 12])]  # 20 tokens but the last one
+    packed = [[len(r.prompt_ids) + len(r.response_ids) for r in batch] for batch in pack(rows, 10)]
+    assert packed == [[12], [7, 3], [6, 4]]
 
 
 @given(st.sets(st.integers(0, 99)), st.integers(1, 8), st.text(max_size=5))

@@ -42,10 +42,13 @@ class SFTConfig(Record):
         steps: optimiser steps.
         batch_size: demonstrations per step, over all processes.
         micro_batch_tokens: most tokens, padding included, in one forward pass.
+        packing: lay the demonstrations of a forward pass end to end in one row, without padding; none sees another, so
+            the loss is the same. It is meant for `model.attention: flash_attention_2`, on a GPU.
     """
 
     name: Literal["sft"] = "sft"
     steps: int = Field(ge=1)
     batch_size: int = Field(ge=1)
     micro_batch_tokens: int = Field(16384, ge=1)
+    packing: bool = False
     optimizer: OptimizerConfig = OptimizerConfig()

@@ -1,6 +1,7 @@
 """Log-probabilities and entropies of response tokens, without ever holding all their logits."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,6 +37,7 @@ def response_logprobs(
     *,
     temperature: float,
     share_prompt: bool,
+    packed: bool = False,
     logits_chunk: int = 2**26,
     entropy: bool = False,
     entropy_gradient: bool = False,
@@ -49,6 +51,7 @@ def response_logprobs(
         batch: Q prompts and B responses of up to T tokens.
         temperature: divides the logits; must be positive.
         share_prompt: compute each prompt once (`models.forward`).
+        packed: compute all rows end to end, without padding, whatever `share_prompt` says.
         logits_chunk: most logits (tokens × vocabulary) in memory at once; beyond, they are recomputed in backward.
         entropy: also give entropies, `entropy_gradient`: with a gradient.
         old_model: π_old, to give the divergence from.
@@ -59,11 +62,11 @@ def response_logprobs(
     """
     if temperature <= 0:
         raise ValueError(f"log-probabilities need a positive temperature, not {temperature}")
-    hidden = response_hidden(model, batch, share_prompt=share_prompt)
+    hidden_of = partial(response_hidden, batch=batch, share_prompt=share_prompt, packed=packed)
+    hidden = hidden_of(model)
     if old_model is not None and old_hidden is None:
         with torch.no_grad():  # where π_old is still π_θ, one forward is enough
-            same = old_model is model
-            old_hidden = hidden if same else response_hidden(old_model, batch, share_prompt=share_prompt)
+            old_hidden = hidden if old_model is model else hidden_of(old_model)
     mask = batch.response_mask.bool()
     targets = batch.response_ids[mask]
     size = max(1, logits_chunk // model.config.get_text_config().vocab_size)

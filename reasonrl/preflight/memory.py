@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from reasonrl.batch import Row, collate
-from reasonrl.config import OnlineDPOConfig, PolicyConfig, PPOConfig, RolloutConfig, RunConfig, TRPOConfig
+from reasonrl.config import OnlineDPOConfig, PolicyConfig, PPOConfig, RolloutConfig, RunConfig, SFTConfig, TRPOConfig
 from reasonrl.models.forward import response_hidden
 from reasonrl.models.heads import logits
 from reasonrl.models.load import Policy
@@ -45,7 +45,8 @@ def phases(config: RunConfig, policy: Policy, sizes: Sizes, sampling: Sampling, 
     held = {"weights": weights}
     if config.warm_start is not None:
         held["optimiser state"] = _MOMENTS * trained  # until another takes its place
-        update = _update(config, policy, sft_cut(config.warm_start, sizes).batches, share_prompt=False)
+        batches = sft_cut(config.warm_start, sizes).batches
+        update = _update(config, policy, batches, share_prompt=False, packed=config.warm_start.packing)
         found.append(Phase("warm start", held | update))
     if engine == "huggingface":
         responses = evaluated(config, data)  # the greedy ones are sampled by themselves
@@ -69,7 +70,9 @@ def _updates(config: RunConfig, policy: Policy, sizes: Sizes, held: Parts) -> li
     batches = update_cut(config, sizes, share_prompt=share_prompt).batches
     if isinstance(config.algorithm, PPOConfig) and not config.algorithm.critic.shared:
         found.append(Phase("update of the critic", held | _critic_update(policy, batches, share_prompt=share_prompt)))
-    found.append(Phase("update", held | _update(config, policy, batches, share_prompt=share_prompt)))
+    packed = isinstance(config.algorithm, SFTConfig) and config.algorithm.packing
+    update = _update(config, policy, batches, share_prompt=share_prompt, packed=packed)
+    found.append(Phase("update", held | update))
     if has_optimiser(config):
         largest = max((_bytes([p]) for p in policy.model.parameters() if p.requires_grad), default=0)
         step = {"gradients": _trained(policy.model), "working space": 2 * largest}
@@ -97,7 +100,9 @@ def _copies(config: RunConfig, weights: int, trained: int) -> Parts:
     return found
 
 
-def _update(config: RunConfig, policy: Policy, batches: Sequence[Sequence[Row]], *, share_prompt: bool) -> Parts:
+def _update(
+    config: RunConfig, policy: Policy, batches: Sequence[Sequence[Row]], *, share_prompt: bool, packed: bool
+) -> Parts:
     """Forward and backward of the largest micro-batches, gradients staying from one to the next."""
     model, algorithm = policy.model, config.algorithm
     second_order = isinstance(algorithm, TRPOConfig)
@@ -113,6 +118,7 @@ def _update(config: RunConfig, policy: Policy, batches: Sequence[Sequence[Row]],
                 collate(rows, policy.pad_id).to(torch.device("meta")),
                 temperature=1.0,
                 share_prompt=share_prompt,
+                packed=packed,
                 logits_chunk=config.model.logits_chunk,
                 entropy=bool(getattr(algorithm, "entropy", False)) or bonus,
                 entropy_gradient=bonus,
@@ -130,7 +136,17 @@ def _update(config: RunConfig, policy: Policy, batches: Sequence[Sequence[Row]],
             del scores, loss, extra
     model.eval()
     model.zero_grad(set_to_none=True)
-    return dict(ledger.peak)
+    masks = _masks(config, model, batches[0]) if packed else {}
+    return dict(ledger.peak) | masks
+
+
+def _masks(config: RunConfig, model: Any, rows: Sequence[Row]) -> Parts:
+    """What torch's attention keeps of a packed row's tokens × tokens: a mask, and each layer's own copy, as numbers."""
+    if config.model.attention != "sdpa" or len(rows) == 1:
+        return {}
+    tokens = sum(len(row.prompt_ids) + len(row.response_ids) - 1 for row in rows)
+    layers = 1 if config.model.gradient_checkpointing else model.config.get_text_config().num_hidden_layers
+    return {"masks of packed rows": tokens**2 * (1 + layers * model.dtype.itemsize)}
 
 
 def _critic_update(policy: Policy, batches: Sequence[Sequence[Row]], *, share_prompt: bool) -> Parts:

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from reasonrl.batch import Row, micro_batches
+from reasonrl.batch import Row, micro_batches, pack
 from reasonrl.config import DPOConfig, OnlineDPOConfig, PolicyConfig, RunConfig, SFTConfig, TRPOConfig, UpdatesConfig
 
 
@@ -44,6 +44,8 @@ def sft_cut(config: SFTConfig, sizes: Sizes) -> Cut:
     """An update of supervised fine-tuning: a prompt of its own for each demonstration."""
     count = -(-config.batch_size // processes())
     rows = [_row(sizes.demonstrated_prompt, sizes.demonstration, at) for at in range(count)]
+    if config.packing:
+        return Cut(len(rows), tuple(map(tuple, pack(rows, config.micro_batch_tokens))))
     return _cut(rows, config.micro_batch_tokens, share_prompt=False)
 
 

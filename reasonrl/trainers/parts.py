@@ -26,7 +26,7 @@ from reasonrl.scoring import Scorer, WeightedVerifier
 from reasonrl.scoring.resolve import audit, check_problems, resolve
 from reasonrl.tasks import Mixture, Task
 from reasonrl.tracking import Tracker
-from reasonrl.trainers import trpo
+from reasonrl.trainers import sft, trpo
 from reasonrl.trainers.checkpoints import Checkpoints
 from reasonrl.trainers.data import listed_problems, tell_left_out, training_sources
 from reasonrl.trainers.dpo import tokenised
@@ -110,6 +110,7 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
         check_fingerprints(resumed.state["fingerprints"], fingerprints)
     if isinstance(config.algorithm, TRPOConfig):
         trpo.check(policy.model, accelerator)
+    sft.check((config.warm_start, config.algorithm), policy.model, accelerator)
     if config.model.lora is not None:
         trained, total = count_parameters(policy.model, trained=True), count_parameters(policy.model)
         console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)

@@ -2,18 +2,33 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
+from accelerate import Accelerator
 from torch import Tensor
 
 from reasonrl.algorithms.aggregation import aggregate
-from reasonrl.batch import Row, collate, micro_batches
+from reasonrl.batch import Row, collate, micro_batches, pack
 from reasonrl.config import SFTConfig
+from reasonrl.models.forward import check_packing
 from reasonrl.models.load import Policy
 from reasonrl.models.logprobs import response_logprobs
 from reasonrl.tracking import Tracker
 from reasonrl.trainers.quotas import Quotas
 from reasonrl.trainers.session import Session
+
+
+def check(algorithms: Iterable[object], model: Any, accelerator: Accelerator) -> None:
+    """Can the model be trained on packed demonstrations, if one of a run's algorithms packs them?
+
+    Raises:
+        ReasonRLError: it cannot.
+    """
+    if any(isinstance(one, SFTConfig) and one.packing for one in algorithms):
+        with accelerator.autocast():
+            check_packing(model)
 
 
 def train_sft(
@@ -47,11 +62,13 @@ def train_sft(
     for step in range(done + 1, config.steps + 1):
         started = time.monotonic()
         firsts, counts = quotas.before(step), quotas.of_step(step)
-        batch = [
+        drawn = [
             rows[index]
             for (rows, _), first, count in zip(demonstrations, firsts, counts, strict=True)
             for index in epoch_indices(len(rows), first, count, seed)
         ]
+        # Every demonstration is a group of its own: each task counts its rows from 0, and one may be drawn twice.
+        batch = [replace(row, group=at) for at, row in enumerate(drawn)]
         update = session.update(losses(config, batch, batch[rank::world], policy, session, logits_chunk))
         tokens = sum(len(row.response_ids) for row in batch)
         seconds = time.monotonic() - started
@@ -75,12 +92,18 @@ def losses(
 ) -> Iterator[Tensor]:
     """This process's micro-batches of a global batch, each one's share of the batch's loss."""
     tokens = sum(len(row.response_ids) for row in batch)
-    for rows in micro_batches(local, config.micro_batch_tokens):
+    cut = pack if config.packing else micro_batches
+    for rows in cut(local, config.micro_batch_tokens):
         tensors = collate(rows, policy.pad_id).to(session.accelerator.device)
         with session.accelerator.autocast():
             # Every demonstration has a prompt of its own: nothing to share.
             scores = response_logprobs(
-                policy.model, tensors, temperature=1.0, share_prompt=False, logits_chunk=logits_chunk
+                policy.model,
+                tensors,
+                temperature=1.0,
+                share_prompt=False,
+                packed=config.packing,
+                logits_chunk=logits_chunk,
             )
         mask = tensors.response_mask
         yield aggregate(-scores.logprobs, mask, "token_mean", sequences=len(batch), tokens=tokens)

@@ -49,6 +49,12 @@ evaluation: {rows: 1, samples: 1, k: [1]}
             ("update", "activations"),
             False,
         ),
+        (
+            str(ROOT / "configs" / "debug" / "grpo.yaml"),
+            ["warm_start.packing=true", "warm_start.batch_size=320", "warm_start.steps=2", "algorithm.steps=1"],
+            ("warm start", "masks of packed rows"),
+            True,
+        ),
         ("wide.yaml", [], ("update", "optimiser state"), True),
     ],
 )

@@ -13,6 +13,7 @@ from reasonrl.explain.unused import without_effect
 # Keys that are no part of the objective, whatever they are set to.
 SILENT = {
     "micro_batch_tokens": "how much is computed at once; the gradient is the same",
+    "packing": "how it is laid out; the gradient is the same",
     "entropy": "whether it is measured beside the loss",
     "evaluate_every": "how often it is measured",
 }

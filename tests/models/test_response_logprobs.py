@@ -1,4 +1,4 @@
-"""Scores of response tokens: the shared, the plain and the one-by-one forward are one and the same, gradients too."""
+"""Scores of response tokens: shared, plain, packed and one-by-one forwards are one and the same, gradients too."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from reasonrl.batch import Batch, Row, collate
 from reasonrl.models.forward import can_share_prompt
 from reasonrl.models.logprobs import response_logprobs
 
-SHARING = ["llama", "qwen2", "gpt2"]
+SHARING = ["llama", "qwen2", "qwen3", "gpt2"]
 FAMILIES = [*SHARING, "gemma2"]
 # Groups of uneven size, prompts and responses of many lengths, a response of one token, rows not sorted by group.
 ROWS = [
@@ -60,11 +60,12 @@ def test_all_ways_agree(family: str, temperature: float, dtype: torch.dtype) -> 
     model, batch = model_of(family, dtype=dtype), collate(ROWS, pad_id=0)
     wanted, entropy = one_by_one(model, ROWS, temperature)
     wanted_gradients = gradients(model, wanted)
-    for share_prompt in [True, False] if family in SHARING else [False]:
+    for way in ("shared", "plain", "packed") if family in SHARING else ("plain", "packed"):
         for chunk in (2**26, 3 * 17):
             scores = response_logprobs(
-                model, batch, temperature=temperature, share_prompt=share_prompt, logits_chunk=chunk, entropy=True
-            )
+                model, batch, temperature=temperature, share_prompt=way == "shared", packed=way == "packed",
+                logits_chunk=chunk, entropy=True,
+            )  # fmt: skip
             mask = batch.response_mask.bool()
             assert scores.entropy is not None
             torch.testing.assert_close(scores.logprobs[mask], wanted, rtol=tolerance, atol=10 * tolerance)

@@ -39,8 +39,11 @@ def trained(path: Path, policy: Policy, **settings: Any) -> tuple[dict[str, Any]
     return json.loads(path.read_text().splitlines()[-1]), gradients
 
 
+@pytest.mark.parametrize("packing", [False, True])
 @pytest.mark.parametrize("micro_batch_tokens", [1, 20, 10_000])
-def test_loss_and_gradient_are_those_of_one_by_one_cross_entropy(tmp_path: Path, micro_batch_tokens: int) -> None:
+def test_loss_and_gradient_are_those_of_one_by_one_cross_entropy(
+    tmp_path: Path, micro_batch_tokens: int, packing: bool
+) -> None:
     policy = tiny_policy()
     rows = demonstrations()
     total = torch.zeros(())
@@ -52,9 +55,35 @@ def test_loss_and_gradient_are_those_of_one_by_one_cross_entropy(tmp_path: Path,
     mean.backward()  # type: ignore[no-untyped-call]
     expected = {n: p.grad.clone() for n, p in policy.model.named_parameters()}
     policy.model.zero_grad()
-    metrics, gradients = trained(tmp_path / "m.jsonl", policy, micro_batch_tokens=micro_batch_tokens)
+    metrics, gradients = trained(tmp_path / "m.jsonl", policy, micro_batch_tokens=micro_batch_tokens, packing=packing)
     assert metrics["loss"] == pytest.approx(mean.item(), rel=1e-5)
     assert relative_difference(gradients, expected) < 1e-5
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_packing_fills_a_forward_with_what_padding_took(tmp_path: Path, packing: bool) -> None:
+    policy, seen = tiny_policy(), []
+    policy.model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: seen.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    tokens = sum(len(row.prompt_ids) + len(row.response_ids) for row in demonstrations())
+    trained(tmp_path / "m.jsonl", policy, micro_batch_tokens=tokens, packing=packing)
+    if packing:
+        assert seen == [(1, tokens - 6)]  # all but the last token of each
+    else:
+        assert sum(rows for rows, _ in seen) == 6
+        assert len(seen) > 1
+
+
+def test_demonstrations_of_two_tasks_are_not_one_group(tmp_path: Path) -> None:
+    config, policy = SFTConfig(steps=1, batch_size=8), tiny_policy()
+    session = Session(policy.model, accelerator(), config.optimizer, 1)
+    # Each task counts its rows from 0, and a batch of 8 draws each of the four twice.
+    tasks = [([Row(prompt, (4, index + 5), group=index) for index in (0, 1)], 1.0) for prompt in [(3,), (8, 9)]]
+    tracker = Tracker(tmp_path / "m.jsonl", silent())
+    train_sft(config, tasks, policy, session, tracker, logits_chunk=2**26, seed=0)
+    tracker.close()
+    assert session.done == 1
 
 
 def test_it_learns_its_demonstrations(tmp_path: Path) -> None:
