@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -142,7 +143,7 @@ def main() -> None:
             arguments.model, dtype=dtype, attn_implementation=arguments.attention
         )
         low, high = arguments.response
-        name = f"{arguments.model}, {arguments.demonstrations} × prompt 40–160, response {low}–{high}"
+        name = f"{Path(arguments.model).name}, {arguments.demonstrations} × prompt 40–160, response {low}–{high}"
         model = model.to(arguments.device).eval()
         cases.append(Case(name, model, arguments.demonstrations, (40, 160), (low, high), most))
     print(
