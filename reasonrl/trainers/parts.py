@@ -9,14 +9,10 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, set_seed
+from accelerate.utils import set_seed
 from rich.console import Console
 
-from reasonrl import config as run_config
-from reasonrl import store, tasks
-from reasonrl.checkpoint.folder import Place, places, prune
-from reasonrl.checkpoint.lock import locked
-from reasonrl.checkpoint.rollback import roll_back
+from reasonrl import tasks
 from reasonrl.config import AdvantageConfig, DPOConfig, PolicyConfig, RolloutConfig, RunConfig, TRPOConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.evaluation.engines import choose, huggingface_engine, vllm_engine
@@ -31,13 +27,14 @@ from reasonrl.scoring.resolve import audit, check_problems, resolve
 from reasonrl.tasks import Mixture, Task
 from reasonrl.tracking import Tracker
 from reasonrl.trainers import trpo
-from reasonrl.trainers.checkpoints import Checkpoints, newest, phases
+from reasonrl.trainers.checkpoints import Checkpoints
 from reasonrl.trainers.data import listed_problems, tell_left_out, training_sources
 from reasonrl.trainers.dpo import tokenised
-from reasonrl.trainers.fingerprints import check_config, check_fingerprints, of_model, of_problems, of_verifiers
+from reasonrl.trainers.fingerprints import check_fingerprints, of_model, of_problems, of_verifiers
 from reasonrl.trainers.guard import Guard, check_guard
 from reasonrl.trainers.preferences import TokenPair
 from reasonrl.trainers.problems import ProblemStream
+from reasonrl.trainers.resume import checkpoint_of, hold_folder
 from reasonrl.trainers.stop import Stop
 from reasonrl.trainers.watch import Watch
 
@@ -68,7 +65,6 @@ class Parts:
     checkpoints: Checkpoints
     stop: Stop
     watch: Watch
-    guard: Guard | None
 
 
 def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Path | None = None) -> Parts:
@@ -145,25 +141,17 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
         logits_chunk=config.model.logits_chunk,
         autocast=accelerator.autocast,
     )
-    if resume is None:
-        folder = make_folder(config, accelerator)  # only now: a run that could not begin leaves no folder behind
-    else:
-        folder = resume
-        accelerator.wait_for_everyone()  # all have read the checkpoint that was there
-    if accelerator.is_main_process:
-        stack.enter_context(locked(folder))
-        if resume is not None:
-            take_back(folder, config, resumed)
+    folder = hold_folder(config, accelerator, stack, resume, resumed)  # only now: a run that could not begin has none
     tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
     stack.callback(tracker.close)
     guard = None
     if config.guard is not None:
         guard = Guard(config.guard, config.algorithm.name, folder / "metrics.jsonl", console)
-    checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed)
+    checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed, guard)
     return Parts(
         config, folder, task, problems, pairs, prompted, policy, accelerator, engine, sync, sampling, scorer,
         tracker,
-        checkpoints, stop, watch, guard,
+        checkpoints, stop, watch,
     )  # fmt: skip
 
 
@@ -174,34 +162,6 @@ def pairs_to_train_on(config: RunConfig, preferences: Preferences, policy: Polic
     if preferences.skipped:
         console.print(preferences.line(), highlight=False, markup=False, soft_wrap=True)
     return pairs
-
-
-def checkpoint_of(folder: Path, config: RunConfig, console: Console) -> Place | None:
-    """The checkpoint that a run goes on from; None if it must begin anew.
-
-    Raises:
-        ReasonRLError: there is no such run, all its checkpoints are damaged, or they are of another config.
-    """
-    tell = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-    if not folder.is_dir():
-        raise ReasonRLError(f"--resume: there is no run {folder}")
-    place = newest(folder, config, tell)
-    if place is None:
-        check_config(run_config.load(str(folder / "config.yaml")).model_dump(mode="json"), config)
-        tell(f"resume    {folder} has no checkpoint yet: it begins anew")
-        return None
-    check_config(place.state["config"], config)
-    tell(f"resume    {folder} from step {place.step} of {place.phase}")
-    return place
-
-
-def take_back(folder: Path, config: RunConfig, place: Place | None) -> None:
-    """Remove what a run has written since a checkpoint, and keep what may have changed of its config."""
-    order = list(phases(config))
-    roll_back(folder, order, *((order[0], 0) if place is None else (place.phase, place.step)))
-    there = places(folder / "checkpoints", order)
-    prune(folder / "checkpoints", order, [] if place is None else there[: there.index(place) + 1])
-    run_config.save(config, folder / "config.yaml")
 
 
 def make_engine(
@@ -283,15 +243,3 @@ def check_steps(verifiers: Sequence[WeightedVerifier]) -> None:
                 "needs; name one that does, as arithmetic_steps, with a weight, or set algorithm.process to null (of "
                 "PPO: process_weight to 0)"
             )
-
-
-def make_folder(config: RunConfig, accelerator: Accelerator) -> Path:
-    """A new folder runs/NAME, or runs/NAME-2, … where earlier runs lie, with the resolved config in it."""
-    name = [""]
-    if accelerator.is_main_process:
-        folder = store.new_folder(Path(config.runs), config.name)
-        run_config.save(config, folder / "config.yaml")
-        name = [str(folder)]
-    if accelerator.num_processes > 1:
-        broadcast_object_list(name)
-    return Path(name[0])

@@ -23,7 +23,6 @@ from reasonrl.config import (
     SFTConfig,
     TRPOConfig,
 )
-from reasonrl.errors import Interrupted, ReasonRLError
 from reasonrl.evaluation import report as reports
 from reasonrl.evaluation.evaluate import Judged, evaluate
 from reasonrl.evaluation.report import Report
@@ -35,6 +34,7 @@ from reasonrl.trainers.coefficients import Coefficient
 from reasonrl.trainers.data import demonstrations, tell_left_out
 from reasonrl.trainers.fingerprints import of_demonstrations
 from reasonrl.trainers.grpo import train_grpo
+from reasonrl.trainers.guard import GuardStop
 from reasonrl.trainers.parts import Parts, load_parts
 from reasonrl.trainers.policy import Config, PolicyRun
 from reasonrl.trainers.ppo import PPO, train_ppo
@@ -61,41 +61,32 @@ def train(config: RunConfig, console: Console, resume: Path | None = None) -> Pa
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM has come; the step was finished, and a checkpoint written.
+        GuardStop: the guard has ended it early; the folder is as of a run that has come to its end.
         ReasonRLError: a fault in config, data, model or plugins, found as far as possible before anything costs time.
     """
     if isinstance(config.algorithm, ScorerConfig):
-        if resume is not None:
-            raise ReasonRLError(f"--resume: a run of {config.algorithm.name} keeps no checkpoints; start it anew")
-        return train_reward_model(config, console)
+        return train_reward_model(config, console, resume)
     started = time.monotonic()
     transformers_logging.disable_progress_bar()  # its bars would break up ours
     with ExitStack() as stack:
         parts = load_parts(config, console, stack, resume)
         rank = parts.accelerator.process_index
-        with parts.stop, parts.watch.watching(parts.folder / f"stacks-{rank}.txt"):
-            before, after = run_to_its_end(parts)
+        stacks = parts.folder / f"stacks-{rank}.txt"
+        with parts.checkpoints.telling(), parts.stop, parts.watch.watching(stacks):
+            before, after, stopped = run_phases(parts)
         if parts.accelerator.is_main_process:
             show_result(parts, before, after, time.monotonic() - started)
         parts.accelerator.wait_for_everyone()
     if parts.accelerator.num_processes > 1:
         parts.accelerator.end_training()
+    if stopped is not None:
+        raise stopped
     return parts.folder
 
 
-def run_to_its_end(parts: Parts) -> tuple[Report, Report]:
-    """All phases; after a fault it is said how the run can go on."""
-    try:
-        return run_phases(parts)
-    except Interrupted:
-        raise
-    except ReasonRLError:
-        parts.checkpoints.tell()
-        raise
-
-
-def run_phases(parts: Parts) -> tuple[Report, Report]:
-    """Warm start, evaluation, the algorithm, evaluation: the reports before and after."""
-    config = parts.config
+def run_phases(parts: Parts) -> tuple[Report, Report, GuardStop | None]:
+    """Warm start, evaluation, the algorithm, evaluation: the reports before and after, and was it stopped early?"""
+    config, stopped = parts.config, None
     if config.warm_start is not None:
         run_sft(parts, config.warm_start, "warm start")
     before = evaluate_before(parts)
@@ -107,11 +98,15 @@ def run_phases(parts: Parts) -> tuple[Report, Report]:
     else:
         assert not isinstance(algorithm, ScorerConfig)  # a run of its own
         assert parts.problems is not None
-        run_algorithm(parts, algorithm, parts.problems)
+        try:
+            run_algorithm(parts, algorithm, parts.problems)
+        except GuardStop as stop:
+            stopped = stop.with_traceback(None)  # which would keep all that was trained with
     if parts.accelerator.is_main_process:
         with files.whole(parts.folder / "final") as unfinished:  # before anything else can fail
             save_policy(parts.policy, unfinished)
-    return before, run_evaluation(parts, "after", step=algorithm.steps)
+    after = run_evaluation(parts, "after", step=algorithm.steps if stopped is None else stopped.step)
+    return before, after, stopped
 
 
 def evaluate_before(parts: Parts) -> Report:
@@ -231,8 +226,6 @@ def end_step(parts: Parts, step: int, *, evaluates: bool = True) -> None:
     if evaluates:
         evaluate_between(parts, step)
     parts.checkpoints.after_step(step)
-    if parts.guard is not None and parts.tracker.latest.get("reward") is not None:  # not in a supervised warm start
-        parts.guard.after_step(step, parts.tracker.latest)
 
 
 def evaluate_between(parts: Parts, step: int) -> None:

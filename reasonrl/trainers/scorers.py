@@ -29,12 +29,15 @@ class ScorerLoss(ABC, Generic[Example]):
         scorer: what is trained.
         session: how.
         max_tokens: most tokens of a micro-batch, padding included.
+        beat: called with each micro-batch: something progresses.
     """
 
     shown: ClassVar[dict[str, str]]
 
-    def __init__(self, scorer: TrainableScorer, session: Session, max_tokens: int) -> None:
-        self.scorer, self.session, self.max_tokens = scorer, session, max_tokens
+    def __init__(
+        self, scorer: TrainableScorer, session: Session, max_tokens: int, beat: Callable[[], None] = lambda: None
+    ) -> None:
+        self.scorer, self.session, self.max_tokens, self.beat = scorer, session, max_tokens, beat
 
     @abstractmethod
     def rows(self, example: Example) -> list[tuple[int, ...]]:
@@ -68,6 +71,7 @@ class ScorerLoss(ABC, Generic[Example]):
 
     def logits(self, examples: Sequence[Example]) -> Tensor:
         """The logits of some examples at all their places, in one forward pass."""
+        self.beat()
         rows: list[tuple[int, ...]] = []
         places: list[tuple[int, int]] = []
         for example in examples:
@@ -114,6 +118,7 @@ def train_scorer(
     tracker: Tracker,
     *,
     seed: int,
+    done: int = 0,
     after_step: Callable[[int], None] = lambda step: None,
 ) -> None:
     """Minimise the mean loss of each step's examples.
@@ -124,6 +129,7 @@ def train_scorer(
         loss: of an example, with the session that updates the model.
         tracker: where metrics go.
         seed: of the order of examples.
+        done: steps that are taken already.
         after_step: called with the number of each finished step.
 
     Raises:
@@ -131,7 +137,7 @@ def train_scorer(
     """
     session = loss.session
     rank, world = session.accelerator.process_index, session.accelerator.num_processes
-    for step in range(1, config.steps + 1):
+    for step in range(done + 1, config.steps + 1):
         started = time.monotonic()
         places = epoch_indices(len(examples), (step - 1) * config.batch_size, config.batch_size, seed)
         batch = [examples[at] for at in places]
