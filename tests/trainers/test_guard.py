@@ -164,6 +164,9 @@ def test_the_command_fails_and_says_why(
     assert "error: guard: step" in ended.err
     assert "no earlier checkpoint is kept; checkpoint.best=reward/digits keeps one" in ended.err
     assert "held-out problems" in ended.out, "the table"
+    folder = tmp_path / "runs" / "debug-grpo"
+    last = len(contents(folder)["metrics.jsonl"])
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"grpo-{last:06d}"]
 
 
 def test_a_supervised_warm_start_is_not_watched(tmp_path: Path) -> None:

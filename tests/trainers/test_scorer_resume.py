@@ -101,7 +101,8 @@ def test_what_it_wrote_of_before_is_read(copied: Path, data: Path, monkeypatch: 
     said = io.StringIO()
     report = json.loads((copied / "eval" / "before.json").read_text())
     (copied / "eval" / "before.json").write_text(json.dumps(report | {"accuracy": 0.123, "margin": None}))
-    run.train(scorer_config_of(data, "reward_model", "whole"), Console(file=said, width=100), copied)
+    wanted = scorer_config_of(data, "reward_model", "whole", "algorithm.evaluate_every=3")  # which may change
+    run.train(wanted, Console(file=said, width=100), copied)
     assert len(measured) == 1, "the evaluation after, and no other"
     assert "0.123" in said.getvalue()
     assert "nan" in said.getvalue()
@@ -243,11 +244,27 @@ def test_after_a_fault_or_a_hang_it_is_told_how_to_go_on(
     assert_same(train(wanted, folder), data / "whole" / "reward-model")
 
 
+def test_the_model_appears_whole_or_not_at_all(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save = TrainableScorer.save
+
+    def killed(self: TrainableScorer, folder: Path) -> None:
+        save(self, folder)
+        raise Killed
+
+    wanted = scorer_config_of(data, "reward_model", str(tmp_path / "runs"))
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainableScorer, "save", killed)
+        with pytest.raises(Killed):
+            train(wanted)
+    assert not (folder_of(wanted) / "final").exists()
+    assert_same(train(wanted, folder_of(wanted)), data / "whole" / "reward-model")
+
+
 def test_each_micro_batch_is_a_sign_of_life(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four pairs an evaluation, one a forward pass: together they take longer than nothing may progress."""
-    at_forward(None, lambda: time.sleep(0.4), monkeypatch)
-    settings = ["algorithm.micro_batch_tokens=1", "algorithm.steps=1", "stall_minutes=0.02"]
-    train(scorer_config_of(data, "reward_model", str(tmp_path / "runs"), *settings))
+    at_forward(None, lambda: time.sleep(0.7), monkeypatch)
+    settings = ["algorithm.micro_batch_tokens=1", "algorithm.steps=1", "algorithm.batch_size=1"]
+    train(scorer_config_of(data, "reward_model", str(tmp_path / "runs"), *settings, "stall_minutes=0.04"))
 
 
 @pytest.mark.parametrize(("best", "is_best"), [("eval/loss", "lowest"), ("eval/loss", "highest"), ("loss", "lowest")])
