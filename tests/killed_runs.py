@@ -20,12 +20,14 @@ from unittest.mock import patch
 import pandas as _pandas  # type: ignore[import-untyped]  # noqa: F401  (pyarrow does at its first file, in each child)
 import pyarrow.parquet as pq
 from resumed_runs import HOOKS, config_of, folder_of, noisy_offered
+from resumed_scorers import scorer_config_of
 from small_runs import silent
 from transformers.models.llama import modeling_llama as _llama  # noqa: F401  (as above)
 
 from reasonrl import files
 from reasonrl.checkpoint import folder as checkpoint
 from reasonrl.config import RunConfig
+from reasonrl.models.trainable_scorer import TrainableScorer
 from reasonrl.plugins import installed
 from reasonrl.rollout.huggingface import HuggingFaceEngine
 from reasonrl.tracking import Tracker
@@ -122,6 +124,16 @@ MOMENTS: dict[str, Installs] = {
     "writing the model at the end": partial(after, run, "save_policy", 1),
     "the evaluation after": partial(in_sampling, 2),
 }  # fmt: skip
+# Of a reward model: a report is one forward pass, and so is an update.
+SCORER_MOMENTS: dict[str, Installs] = {
+    "the evaluation before": partial(before, TrainableScorer, "logits", 1),
+    "the update, taken": partial(after, Session, "update", 2),
+    "an evaluation between": partial(before, TrainableScorer, "logits", 3),
+    "the checkpoint, its first file written": partial(after, checkpoint, "save_file", 1),
+    "writing the model at the end": partial(before, TrainableScorer, "save", 1),
+    "the model at the end, before it is renamed": partial(after, TrainableScorer, "save", 1),
+    "the evaluation after": partial(before, TrainableScorer, "logits", 1),
+}
 
 
 def child(act: Callable[[], None]) -> int:
@@ -159,6 +171,11 @@ def main(folder: Path) -> None:
     for moment, installs in MOMENTS.items():
         found[moment] = child(partial(go, wanted, installs))
     found["the end"] = child(partial(go, wanted))
+    rm = {runs: scorer_config_of(folder, "reward_model", runs, "checkpoint.keep=1") for runs in ("whole", "killed")}
+    found["rm: whole"] = child(partial(go, rm["whole"]))
+    for moment, installs in SCORER_MOMENTS.items():
+        found[f"rm: {moment}"] = child(partial(go, rm["killed"], installs))
+    found["rm: the end"] = child(partial(go, rm["killed"]))
     found["hang"] = child(partial(hang, config_of(folder, "grpo", "hang", "stall_minutes=0.02")))
     (folder / "codes.json").write_text(json.dumps(found))
 

@@ -1,44 +1,59 @@
-"""What tests of resuming a reward model's run share: small runs of both kinds, their files in the folder."""
+"""What tests of resuming the training of reward models share: files, and small runs on them."""
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from reasonrl import config
 from reasonrl.config import RunConfig
 
-STEPS = 4
-PAIRS = [{"prompt": f"{i}+1=", "chosen": str(i + 1), "rejected": str(i + 2)} for i in range(8)]
-LABELS = [
-    {"prompt": f"{i}+1=", "completions": [str(i), str(i + 1)], "labels": [i % 2 == 0, i % 3 == 0]} for i in range(8)
-]
-Rows = Sequence[Mapping[str, object]]
-FILES: dict[str, tuple[str, Rows]] = {"reward_model": ("pairs", PAIRS), "process_reward_model": ("labels", LABELS)}
+SCORERS = ("reward_model", "process_reward_model")
+STEPS = 4  # of four examples: more than once through those that are not held out
 
 
-def write(folder: Path, algorithm: str, rows: Rows | None = None) -> Path:
-    """The file of examples that a run reads."""
-    key, usual = FILES[algorithm]
-    path = folder / f"{key}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in (usual if rows is None else rows)))
-    return path
+def files_of(folder: Path, kind: str, *, changed: bool = False) -> dict[str, str]:
+    """The examples' file and that of those held out; with `changed`, one response of the first is another."""
+    rows: dict[str, list[dict[str, Any]]] = {
+        "pairs": [{"prompt": f"{i}+1=", "chosen": f"{i + 1}", "rejected": f"{i + 2}"} for i in range(14)],
+        "labels": [
+            {"prompt": f"{i}+1=", "completions": [f"{i}", f"{i + 1 + i % 2}"], "labels": [True, i % 2 == 0]}
+            for i in range(14)
+        ],
+    }
+    key = "pairs" if kind == "reward_model" else "labels"
+    if changed:
+        rows["pairs"][0]["rejected"] = "9"
+        rows["labels"][0]["completions"] = ["0", "9"]
+    found = {}
+    for name, part in ((key, rows[key][:10]), ("held_out_files", rows[key][10:])):
+        path = folder / f"{kind}-{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in part))
+        found[name] = str(path)
+    return found
 
 
-def config_of(folder: Path, algorithm: str, runs: str, *overrides: str) -> RunConfig:
-    """A run of four steps, more than once through its examples; its own folder lies in one below."""
-    key, _ = FILES[algorithm]
-    path = folder / f"{key}.jsonl"
-    document = {
-        "name": "scorer", "runs": str(folder / runs), "checkpoint": {"every": 2},
-        "model": {"tiny": {
-            "characters": "0123456789+=,:", "hidden_size": 16, "intermediate_size": 24, "layers": 1, "heads": 2,
-            "max_positions": 32,
-        }},
+def scorer_config_of(folder: Path, kind: str, runs: str, *overrides: str) -> RunConfig:
+    """A run of four steps; its data lies in the folder, written by the first call, and its own folder in one below."""
+    path = folder / f"{kind}.yaml"
+    if not path.exists():
+        path.write_text(yaml.safe_dump(document_of(folder, kind)))
+    return config.load(str(path), [f"runs={folder / runs}", *overrides])
+
+
+def document_of(folder: Path, kind: str) -> dict[str, Any]:
+    return {
+        "name": kind.replace("_", "-"),
+        "model": {
+            "tiny": {
+                "characters": "0123456789+=\n", "hidden_size": 16, "intermediate_size": 24, "heads": 2, "layers": 1,
+                "max_positions": 24,
+            },
+        },
         "algorithm": {
-            "name": algorithm, key: str(path if path.exists() else write(folder, algorithm)), "held_out": 0.25,
-            "steps": STEPS, "batch_size": 4, "evaluate_every": 1,
-            "optimizer": {"learning_rate": 0.01, "schedule": "cosine"},
-        } | ({"mark": ","} if key == "labels" else {"margin": False}),
+            "name": kind, "steps": STEPS, "batch_size": 4, "evaluate_every": 1,
+            "optimizer": {"learning_rate": 0.01, "schedule": "cosine"}, **files_of(folder, kind),
+        },
+        "checkpoint": {"every": 2},
     }  # fmt: skip
-    (folder / f"{algorithm}.yaml").write_text(json.dumps(document))
-    return config.load(str(folder / f"{algorithm}.yaml"), overrides)

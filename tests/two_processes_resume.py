@@ -6,30 +6,20 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
-import resumed_scorers
 from accelerate import Accelerator
 from resumed_runs import HOOKS, Killed, config_of, folder_of, killed_at, noisy_offered
+from resumed_scorers import scorer_config_of
 from small_runs import silent
 
-from reasonrl.config import RunConfig
 from reasonrl.trainers import run
 
 SETTINGS = ("algorithm.steps=2", "checkpoint.every=1", "evaluation.every=0")
 
 
-def ended_and_resumed(whole: RunConfig, cut: RunConfig) -> None:
-    run.train(whole, silent())
-    try:
-        with killed_at(2):
-            run.train(cut, silent())
-    except Killed:
-        run.train(cut, silent(), folder_of(cut))
-
-
 def main(folder: Path) -> None:
     Accelerator(cpu=True)
-    whole, cut = (config_of(folder, "ppo", runs, *SETTINGS) for runs in ("whole", "cut"))
-    scorers = [resumed_scorers.config_of(folder, "reward_model", runs, *SETTINGS[:2]) for runs in ("whole", "cut")]
+    ppo = [config_of(folder, "ppo", runs, *SETTINGS) for runs in ("whole", "cut")]
+    scorers = [scorer_config_of(folder, "reward_model", runs, *SETTINGS[:2]) for runs in ("whole", "cut")]
 
     def alone() -> None:
         """One process draws more than the other."""
@@ -38,8 +28,13 @@ def main(folder: Path) -> None:
 
     with noisy_offered(), patch.object(Accelerator, "end_training"):  # which ends the processes' connection for good
         HOOKS.append(alone)
-        ended_and_resumed(whole, cut)
-        ended_and_resumed(*scorers)
+        for whole, cut in (ppo, scorers):
+            run.train(whole, silent())
+            try:
+                with killed_at(2):
+                    run.train(cut, silent())
+            except Killed:
+                run.train(cut, silent(), folder_of(cut))
     Accelerator().end_training()
 
 

@@ -143,7 +143,8 @@ class CheckpointConfig(Record):
     Attributes:
         every: steps between two checkpoints; 0 for none between.
         keep: so many of the last are kept.
-        best: a metric of metrics.jsonl, as reward; the checkpoint where it was best is kept, too.
+        best: a metric of metrics.jsonl, as reward, or one of a reward model's evaluations, as eval/accuracy; the
+            checkpoint where it was best is kept, too.
         best_is: is the best the highest or the lowest?
     """
 
@@ -151,6 +152,11 @@ class CheckpointConfig(Record):
     keep: int = Field(2, ge=1)
     best: str | None = None
     best_is: Literal["highest", "lowest"] = "highest"
+
+    @property
+    def best_is_evaluated(self) -> bool:
+        """Does an evaluation say which checkpoint is the best, and not the step itself?"""
+        return self.best is not None and self.best.startswith("eval/")
 
 
 class GuardConfig(Record):
@@ -160,7 +166,7 @@ class GuardConfig(Record):
         verifier: its name in the task, where it has weight 0.
         drop: how far its score may fall from its best while the reward rises; both are means over
         window: so many steps.
-        action: "warn" says so, "stop" ends the run.
+        action: "warn" says so, "stop" ends the run after that step, its policy saved and evaluated.
     """
 
     verifier: str
@@ -229,13 +235,27 @@ class RunConfig(Record):
                 raise ValueError(f"algorithm {self.algorithm.name} needs a task; name one, such as `task: gsm8k`")
             if self.guard is not None and not isinstance(self.algorithm, RolloutConfig):
                 raise ValueError(f"guard: algorithm {self.algorithm.name} samples nothing that could be watched")
+            if self.checkpoint.best_is_evaluated:
+                raise ValueError(
+                    f"checkpoint.best: only a reward model's run has {self.checkpoint.best}; name a metric of a step, "
+                    "as reward"
+                )
             return self
         for key in ("task", "warm_start", "sampling", "engine", "verification", "evaluation", "guard"):
             if getattr(self, key) != type(self).model_fields[key].get_default():
                 raise ValueError(
                     f"algorithm {self.algorithm.name} learns from files alone and does not read {key!r}; leave it out"
                 )
+        self._check_best(self.algorithm.evaluate_every)
         return self
+
+    def _check_best(self, evaluate_every: int) -> None:
+        every = self.checkpoint.every
+        if self.checkpoint.best_is_evaluated and (not evaluate_every or not every or every % evaluate_every):
+            raise ValueError(
+                f"checkpoint.best: {self.checkpoint.best} is not measured where checkpoints are taken: let "
+                f"checkpoint.every ({every}) be a multiple of algorithm.evaluate_every ({evaluate_every})"
+            )
 
 
 def load(name: str, overrides: Sequence[str] = ()) -> RunConfig:

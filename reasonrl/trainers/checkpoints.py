@@ -20,6 +20,7 @@ from reasonrl.config import RunConfig
 from reasonrl.errors import Interrupted, ReasonRLError
 from reasonrl.tracking import Tracker
 from reasonrl.trainers.coefficients import Coefficient
+from reasonrl.trainers.guard import Divergence, Guard, GuardStop
 from reasonrl.trainers.policy import Run
 from reasonrl.trainers.session import Session, gather
 from reasonrl.trainers.stop import Stop
@@ -36,6 +37,7 @@ class Checkpoints:
         accelerator, tracker: of the run.
         stop: says when it is to end early.
         resumed: the checkpoint it goes on from; None if it begins.
+        guard: says so, too, of a run of reinforcement learning.
     """
 
     def __init__(
@@ -47,10 +49,11 @@ class Checkpoints:
         tracker: Tracker,
         stop: Stop,
         resumed: Place | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._folder, self._config, self._fingerprints = folder, config, fingerprints
         self._accelerator, self._tracker, self._stop = accelerator, tracker, stop
-        self._resumed = resumed
+        self._resumed, self._guard = resumed, guard
         self._lengths = phases(config)
         self._scores: dict[Place, float | None] = {}
         self._saved: Place | None = resumed
@@ -73,6 +76,7 @@ class Checkpoints:
         Raises:
             ReasonRLError: more steps are done than it has, the model or the data is not what it was, or the checkpoint
                 is damaged.
+            GuardStop: the run was stopped by its guard after the last of these steps.
         """
         self._phase, self._trained, self._at = phase, trained, 0
         place = self._start(phase)
@@ -83,6 +87,10 @@ class Checkpoints:
                     f"{place.path.name} is beyond the {self._lengths[phase]} steps of {phase}; raise algorithm.steps"
                 )
             restore(trained, place, self._accelerator.process_index)
+            if self._guard is not None and self._is_last_phase:
+                self._accelerator.wait_for_everyone()  # metrics.jsonl has been taken back to this step
+                if found := self._guard.resumed(self._at):
+                    raise self._guarded(found)
         return self._at
 
     def begin_run(
@@ -100,19 +108,28 @@ class Checkpoints:
             run.sync(done)
         return done
 
-    def after_step(self, step: int) -> None:
+    def after_step(self, step: int, evaluated: Mapping[str, float] = MappingProxyType({})) -> None:
         """Write a checkpoint where one is due.
+
+        Args:
+            step: that is over.
+            evaluated: what was measured after it, by names that `checkpoint.best` may have.
 
         Raises:
             Interrupted: the run was asked to stop, on whatever process; a checkpoint has been written.
+            GuardStop: the guard stops it; a checkpoint has been written.
             ReasonRLError: the disk is full.
         """
         self._at = step
+        guard = self._guard if self._is_last_phase else None  # not in a supervised warm start
+        found = None if guard is None else guard.after_step(step, self._tracker.latest)
         asked, every = self._asked(), self._config.checkpoint.every
-        if asked or step == self._lengths[self._phase] or (every and step % every == 0):
-            self._save(step)
+        if asked or found or step == self._lengths[self._phase] or (every and step % every == 0):
+            self._save(step, evaluated)
         if asked:
             raise self._interrupted(asked)
+        if found:
+            raise self._guarded(found)
 
     def stop_if_asked(self) -> None:
         """For the time between steps.
@@ -125,19 +142,20 @@ class Checkpoints:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """After a fault inside, say how the run can go on."""
+        """Say how the run can go on after a fault inside."""
         try:
             yield
-        except Interrupted:
+        except Interrupted:  # it says so itself
             raise
         except ReasonRLError:
-            self._tell()
+            if self._accelerator.is_main_process and (there := self.places):
+                how = f"once that is mended, the run goes on from {there[-1].path.name} with: {self._command}"
+                self._tracker.console.print(how, highlight=False, markup=False, soft_wrap=True)
             raise
 
-    def _tell(self) -> None:
-        if self._accelerator.is_main_process and (there := self.places):
-            how = f"once that is mended, the run goes on from {there[-1].path.name} with: {self._command}"
-            self._tracker.console.print(how, highlight=False, markup=False, soft_wrap=True)
+    @property
+    def _is_last_phase(self) -> bool:
+        return self._phase == list(self._lengths)[-1]
 
     @property
     def _command(self) -> str:
@@ -152,6 +170,22 @@ class Checkpoints:
         where = f"after step {self._at} of {self._phase}" if self._at else "before the first step"
         return Interrupted(f"stopped {where}; it goes on with: {self._command}", asked)
 
+    def _guarded(self, found: Divergence) -> GuardStop:
+        before = [one for one in self.places if one.phase == self._phase and one.step < self._at]
+        nearest = min(before, key=lambda one: abs(one.step - found.best), default=None)
+        assert self._config.guard is not None
+        kept = (
+            f"the checkpoint {nearest.path.name} is the nearest that is kept, and may be better"
+            if nearest
+            else f"no earlier checkpoint is kept; checkpoint.best=reward/{self._config.guard.verifier} keeps one"
+        )
+        return GuardStop(
+            f"{found.text}. The run has stopped after step {self._at}; final/ is the policy of then. It was best about "
+            f"step {found.best}: {kept}. Take a larger kl.coefficient, fewer steps, or a better reward model; or go on "
+            f"all the same: {self._command} guard.action=warn",
+            self._at,
+        )
+
     def _start(self, phase: str) -> Place | None:
         """The checkpoint that a phase goes on from: of one that is over, its last."""
         if self._resumed is None or self._resumed.phase == phase:
@@ -163,13 +197,13 @@ class Checkpoints:
         checkpoint.verify(last.path)
         return last
 
-    def _save(self, step: int) -> None:
+    def _save(self, step: int, evaluated: Mapping[str, float]) -> None:
         place = checkpoint.place(self._folder / "checkpoints", self._phase, step)
         if place == self._saved:
             return
         self._tracker.sync()
         randoms = gather(self._accelerator, [randomness.state()])
-        score = self._score()
+        score = self._score(evaluated)
         if self._accelerator.is_main_process:
             state, tensors = held(self._trained, step, randoms)
             about = {"config": self._config.model_dump(mode="json"), "fingerprints": self._fingerprints, "score": score}
@@ -178,16 +212,18 @@ class Checkpoints:
             checkpoint.prune(place.path.parent, list(self._lengths), self._kept())
         self._saved = place
 
-    def _score(self) -> float | None:
-        """The metric that says which checkpoint is the best, of the step that was just taken."""
+    def _score(self, evaluated: Mapping[str, float]) -> float | None:
+        """The number that says which checkpoint is the best, of the step that was just taken; None if it has none."""
         best = self._config.checkpoint.best
-        if best is None or self._phase != list(self._lengths)[-1]:
+        if best is None or not self._is_last_phase:
             return None
-        if best not in self._tracker.latest:
-            there = ", ".join(sorted(self._tracker.latest))
+        found = {**self._tracker.latest, **evaluated}
+        if best not in found:
+            if self._config.checkpoint.best_is_evaluated and not evaluated:
+                return None  # a signal's checkpoint, or the last, behind a step without an evaluation
+            there = ", ".join(sorted(found))
             raise ReasonRLError(f"checkpoint.best: a step of {self._phase} has no metric {best!r}; there are: {there}")
-        value = self._tracker.latest[best]
-        return value if math.isfinite(value) else None
+        return found[best] if math.isfinite(found[best]) else None
 
     def _kept(self) -> list[Place]:
         """The last ones, the best, and the end of each phase that is over, where the next one began."""

@@ -1,9 +1,9 @@
 """What a run depends on, in a form that shows whether it is still the same when the run is resumed."""
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import torch
@@ -15,15 +15,20 @@ from reasonrl.evaluation.evaluate import Prompted
 from reasonrl.rollout.engine import Sampling
 from reasonrl.scoring import WeightedVerifier
 from reasonrl.trainers.preferences import TokenPair
+from reasonrl.trainers.process_reward_model import LabelledIds
+from reasonrl.trainers.reward_model import ScoredPair
 from reasonrl.types import Problem
 
 # What may change between the two halves of a run: how long it goes on, and what decides how fast or where, not what.
+# A guard trains nothing.
 # Data files may have moved: what is in them is compared by itself.
 _FREE = (
+    "algorithm.evaluate_every",
     "algorithm.steps",
     "checkpoint",
     "engine",
     "evaluation.every",
+    "guard",
     "name",
     "runs",
     "stall_minutes",
@@ -56,9 +61,9 @@ def of_pairs(pairs: Iterable[TokenPair]) -> str:
     return _digest((pair.prompt_ids, pair.chosen_ids, pair.rejected_ids) for pair in pairs)
 
 
-def of_examples(examples: Iterable[Any]) -> str:
-    """A digest of what a reward model learns from or is measured on, dataclasses of token ids and labels."""
-    return _digest(dataclasses.astuple(one) for one in examples)
+def of_examples(examples: Iterable[ScoredPair | LabelledIds]) -> str:
+    """A digest of what a reward model or a process reward model learns from, or is evaluated on."""
+    return _digest(astuple(one) for one in examples)
 
 
 def of_verifiers(verifiers: Sequence[WeightedVerifier], sampling: Sampling) -> dict[str, str]:

@@ -6,6 +6,7 @@ The verifier is in the task with weight 0: it is asked, stored and in the metric
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
@@ -14,6 +15,32 @@ from rich.console import Console
 from reasonrl.config import GuardConfig
 from reasonrl.errors import ReasonRLError
 from reasonrl.scoring import WeightedVerifier
+
+
+class GuardStop(ReasonRLError):
+    """The guard has ended a run early; the policy of its last step is kept and evaluated as at the end of any run.
+
+    Args:
+        message: why, and what there is to do.
+        step: the last one.
+    """
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The reward rises while the observer's score falls, and the run is to stop.
+
+    Attributes:
+        text: what is wrong.
+        best: the step in the middle of those where the observer's score was best.
+    """
+
+    text: str
+    best: int
 
 
 def fall(rewards: Sequence[float], observed: Sequence[float], window: int) -> float:
@@ -25,25 +52,17 @@ def fall(rewards: Sequence[float], observed: Sequence[float], window: int) -> fl
     reward, score = (_moving(values, window) for values in (rewards, observed))
     if not score:
         return 0.0
-    best = max(range(len(score)), key=score.__getitem__)
+    best = _highest(score)
     return score[best] - score[-1] if reward[-1] > reward[best] else 0.0
 
 
-class Diverged(ReasonRLError):
-    """The reward rises and the observer says that responses get worse, and the run is to stop.
-
-    Args:
-        text: what to tell the user.
-        step: the last one that was taken.
-    """
-
-    def __init__(self, text: str, step: int) -> None:
-        super().__init__(text)
-        self.step = step
+def best_step(observed: Sequence[float], window: int) -> int:
+    """The step, from 1, in the middle of the `window` steps where the observer's score was best."""
+    return _highest(_moving(observed, window)) + (window + 1) // 2
 
 
 class Guard:
-    """Looks at each step's metrics, and warns or stops.
+    """Looks at each step's metrics, warns, and says when to stop.
 
     Args:
         config: which verifier, and what is too far.
@@ -58,37 +77,38 @@ class Guard:
         self._observed: list[float] = []
         self._warned = False
 
-    def after_step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Look at a step. All processes see the same metrics, and do the same.
+    def resumed(self, step: int) -> Divergence | None:
+        """Look at the steps up to one, behind which a run goes on, and say what was said of it."""
+        for line in self._metrics.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if row["phase"] == self._phase and row["step"] <= step:
+                self._take(row)
+        return self._divergence(step)
 
-        Raises:
-            Diverged: the two do, and the run is to stop.
-        """
-        if not self._rewards and step > 1:
-            self._read_before(step)
+    def after_step(self, step: int, metrics: Mapping[str, float]) -> Divergence | None:
+        """Look at a step. All processes see the same metrics, and do the same."""
+        self._take(metrics)
+        return self._divergence(step)
+
+    def _take(self, metrics: Mapping[str, float]) -> None:
         self._rewards.append(metrics["reward"])
         self._observed.append(metrics[f"reward/{self._config.verifier}"])
-        fallen = fall(self._rewards, self._observed, self._config.window)
+
+    def _divergence(self, step: int) -> Divergence | None:
+        """What there is to stop for; a warning is spoken once, until it was better in between."""
+        window = self._config.window
+        fallen = fall(self._rewards, self._observed, window)
         if fallen < self._config.drop:
             self._warned = False
-            return
+            return None
         text = (
             f"guard: step {step}: the reward rises, and what {self._config.verifier} says has fallen by {fallen:.3f} "
-            f"from its best, in means over {self._config.window} steps: the policy may exploit the reward"
+            f"from its best, in means over {window} steps: the policy may exploit the reward"
         )
-        if self._config.action == "stop":
-            raise Diverged(f"{text}; take a larger kl.coefficient, fewer steps, or a better reward model", step)
         if not self._warned:
             self._console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
         self._warned = True
-
-    def _read_before(self, step: int) -> None:
-        """The steps of a run that goes on."""
-        for line in self._metrics.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            if row["phase"] == self._phase and row["step"] < step:
-                self._rewards.append(row["reward"])
-                self._observed.append(row[f"reward/{self._config.verifier}"])
+        return Divergence(text, best_step(self._observed, window)) if self._config.action == "stop" else None
 
 
 def check_guard(config: GuardConfig, verifiers: Sequence[WeightedVerifier]) -> None:
@@ -112,3 +132,7 @@ def check_guard(config: GuardConfig, verifiers: Sequence[WeightedVerifier]) -> N
 def _moving(values: Sequence[float], window: int) -> list[float]:
     sums = [0.0, *accumulate(values)]
     return [(sums[at] - sums[at - window]) / window for at in range(window, len(sums))]
+
+
+def _highest(values: Sequence[float]) -> int:
+    return max(range(len(values)), key=values.__getitem__)

@@ -31,10 +31,10 @@ from reasonrl.trainers.checkpoints import Checkpoints
 from reasonrl.trainers.data import listed_problems, tell_left_out, training_sources
 from reasonrl.trainers.dpo import tokenised
 from reasonrl.trainers.fingerprints import check_fingerprints, of_model, of_problems, of_verifiers
-from reasonrl.trainers.folders import checkpoint_of, opened
 from reasonrl.trainers.guard import Guard, check_guard
 from reasonrl.trainers.preferences import TokenPair
 from reasonrl.trainers.problems import ProblemStream
+from reasonrl.trainers.resume import checkpoint_of, hold_folder
 from reasonrl.trainers.stop import Stop
 from reasonrl.trainers.watch import Watch
 
@@ -65,7 +65,6 @@ class Parts:
     checkpoints: Checkpoints
     stop: Stop
     watch: Watch
-    guard: Guard | None
 
 
 def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Path | None = None) -> Parts:
@@ -143,17 +142,17 @@ def load_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Pa
         logits_chunk=config.model.logits_chunk,
         autocast=accelerator.autocast,
     )
-    folder = opened(config, accelerator, stack, resume, resumed)  # only now: a run that could not begin leaves none
+    folder = hold_folder(config, accelerator, stack, resume, resumed)  # only now: a run that could not begin has none
     tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
     stack.callback(tracker.close)
     guard = None
     if config.guard is not None:
         guard = Guard(config.guard, config.algorithm.name, folder / "metrics.jsonl", console)
-    checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed)
+    checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed, guard)
     return Parts(
         config, folder, task, problems, pairs, prompted, policy, accelerator, engine, sync, sampling, scorer,
         tracker,
-        checkpoints, stop, watch, guard,
+        checkpoints, stop, watch,
     )  # fmt: skip
 
 

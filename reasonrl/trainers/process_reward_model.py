@@ -4,7 +4,7 @@ A token classifier with two labels, read at the mark behind each step: TRL's for
 as `convention: token_classification`. Where it departs from the papers: they train a language model to write the label.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -52,6 +52,7 @@ class ProcessRewardModelLoss(ScorerLoss[LabelledIds]):
     Args:
         config: the threshold of first errors.
         scorer, session: what is trained, and how.
+        beat: called with each micro-batch.
     """
 
     shown: ClassVar = {
@@ -68,8 +69,14 @@ class ProcessRewardModelLoss(ScorerLoss[LabelledIds]):
         "solutions": "solutions",
     }
 
-    def __init__(self, config: ProcessRewardModelConfig, scorer: TrainableScorer, session: Session) -> None:
-        super().__init__(scorer, session, config.micro_batch_tokens)
+    def __init__(
+        self,
+        config: ProcessRewardModelConfig,
+        scorer: TrainableScorer,
+        session: Session,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(scorer, session, config.micro_batch_tokens, beat)
         self.threshold = config.threshold
 
     def rows(self, example: LabelledIds) -> list[tuple[int, ...]]:

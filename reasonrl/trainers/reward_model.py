@@ -4,7 +4,7 @@ Where it departs from the paper: an epoch's pairs are shuffled, not kept togethe
 shifted afterwards so that demonstrations have a mean of 0; `center` holds them near it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,6 +44,7 @@ class RewardModelLoss(ScorerLoss[ScoredPair]):
     Args:
         config: margin or not, centring.
         scorer, session: what is trained, and how.
+        beat: called with each micro-batch.
     """
 
     shown: ClassVar = {
@@ -54,8 +55,14 @@ class RewardModelLoss(ScorerLoss[ScoredPair]):
         "pairs": "pairs",
     }
 
-    def __init__(self, config: RewardModelConfig, scorer: TrainableScorer, session: Session) -> None:
-        super().__init__(scorer, session, config.micro_batch_tokens)
+    def __init__(
+        self,
+        config: RewardModelConfig,
+        scorer: TrainableScorer,
+        session: Session,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(scorer, session, config.micro_batch_tokens, beat)
         self.center = config.center
 
     def rows(self, example: ScoredPair) -> list[tuple[int, ...]]:

@@ -34,7 +34,7 @@ from reasonrl.trainers.coefficients import Coefficient
 from reasonrl.trainers.data import demonstrations, tell_left_out
 from reasonrl.trainers.fingerprints import of_demonstrations
 from reasonrl.trainers.grpo import train_grpo
-from reasonrl.trainers.guard import Diverged
+from reasonrl.trainers.guard import GuardStop
 from reasonrl.trainers.parts import Parts, load_parts
 from reasonrl.trainers.policy import Config, PolicyRun
 from reasonrl.trainers.ppo import PPO, train_ppo
@@ -60,8 +60,8 @@ def train(config: RunConfig, console: Console, resume: Path | None = None) -> Pa
     LoRA merged, with the adapter alone in `final/adapter/`), and `checkpoints/`.
 
     Raises:
-        Diverged: the guard stopped it; the rest is as at the end of any run.
         Interrupted: Ctrl-C or SIGTERM has come; the step was finished, and a checkpoint written.
+        GuardStop: the guard has ended it early; the folder is as of a run that has come to its end.
         ReasonRLError: a fault in config, data, model or plugins, found as far as possible before anything costs time.
     """
     if isinstance(config.algorithm, ScorerConfig):
@@ -71,25 +71,26 @@ def train(config: RunConfig, console: Console, resume: Path | None = None) -> Pa
     with ExitStack() as stack:
         parts = load_parts(config, console, stack, resume)
         rank = parts.accelerator.process_index
-        with parts.stop, parts.watch.watching(parts.folder / f"stacks-{rank}.txt"), parts.checkpoints.telling():
-            before, after, diverged = run_phases(parts)
+        stacks = parts.folder / f"stacks-{rank}.txt"
+        with parts.checkpoints.telling(), parts.stop, parts.watch.watching(stacks):
+            before, after, stopped = run_phases(parts)
         if parts.accelerator.is_main_process:
             show_result(parts, before, after, time.monotonic() - started)
         parts.accelerator.wait_for_everyone()
     if parts.accelerator.num_processes > 1:
         parts.accelerator.end_training()
-    if diverged is not None:
-        raise diverged
+    if stopped is not None:
+        raise stopped
     return parts.folder
 
 
-def run_phases(parts: Parts) -> tuple[Report, Report, Diverged | None]:
-    """Warm start, evaluation, the algorithm, evaluation: the reports before and after, and why the guard stopped it."""
-    config = parts.config
+def run_phases(parts: Parts) -> tuple[Report, Report, GuardStop | None]:
+    """Warm start, evaluation, the algorithm, evaluation: the reports before and after, and was it stopped early?"""
+    config, stopped = parts.config, None
     if config.warm_start is not None:
         run_sft(parts, config.warm_start, "warm start")
     before = evaluate_before(parts)
-    algorithm, diverged = config.algorithm, None
+    algorithm = config.algorithm
     if isinstance(algorithm, SFTConfig):
         run_sft(parts, algorithm, "sft")
     elif isinstance(algorithm, DPOConfig):
@@ -99,13 +100,13 @@ def run_phases(parts: Parts) -> tuple[Report, Report, Diverged | None]:
         assert parts.problems is not None
         try:
             run_algorithm(parts, algorithm, parts.problems)
-        except Diverged as found:  # what it came to is kept and measured all the same
-            diverged = found
+        except GuardStop as stop:
+            stopped = stop.with_traceback(None)  # which would keep all that was trained with
     if parts.accelerator.is_main_process:
         with files.whole(parts.folder / "final") as unfinished:  # before anything else can fail
             save_policy(parts.policy, unfinished)
-    last = algorithm.steps if diverged is None else diverged.step
-    return before, run_evaluation(parts, "after", step=last), diverged
+    after = run_evaluation(parts, "after", step=algorithm.steps if stopped is None else stopped.step)
+    return before, after, stopped
 
 
 def evaluate_before(parts: Parts) -> Report:
@@ -225,8 +226,6 @@ def end_step(parts: Parts, step: int, *, evaluates: bool = True) -> None:
     if evaluates:
         evaluate_between(parts, step)
     parts.checkpoints.after_step(step)
-    if parts.guard is not None and parts.tracker.latest.get("reward") is not None:  # not in a supervised warm start
-        parts.guard.after_step(step, parts.tracker.latest)
 
 
 def evaluate_between(parts: Parts, step: int) -> None:

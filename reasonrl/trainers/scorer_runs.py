@@ -3,9 +3,10 @@
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ from reasonrl.steplabels.read import read_solutions
 from reasonrl.tracking import Tracker
 from reasonrl.trainers.checkpoints import Checkpoints
 from reasonrl.trainers.fingerprints import check_fingerprints, of_examples, of_model
-from reasonrl.trainers.folders import checkpoint_of, opened
 from reasonrl.trainers.process_reward_model import LabelledIds, ProcessRewardModelLoss, labelled_ids
+from reasonrl.trainers.resume import checkpoint_of, hold_folder
 from reasonrl.trainers.reward_model import RewardModelLoss, ScoredPair, scored_pairs
 from reasonrl.trainers.scorers import ScorerLoss, held_out_prompts, train_scorer
 from reasonrl.trainers.session import Session
@@ -37,16 +38,16 @@ from reasonrl.trainers.watch import Watch
 
 Config = RewardModelConfig | ProcessRewardModelConfig
 Examples = list[ScoredPair] | list[LabelledIds]
+Report = dict[str, float]
 _CURE = "lower algorithm.optimizer.learning_rate"
 
 
 @dataclass(frozen=True)
-class ScorerRun:
-    """What such a run is made of, once everything is loaded.
+class ScorerParts:
+    """What a run is made of, once everything is loaded.
 
     Attributes:
-        training, held_out: the examples, the same on every process.
-        loss: of an example, with the model and the session that updates it.
+        training, held_out: the examples, all of them on every process.
     """
 
     config: RunConfig
@@ -55,6 +56,7 @@ class ScorerRun:
     training: Examples
     held_out: Examples
     loss: ScorerLoss[Any]
+    accelerator: Accelerator
     tracker: Tracker
     checkpoints: Checkpoints
     stop: Stop
@@ -79,30 +81,31 @@ def train_reward_model(config: RunConfig, console: Console, resume: Path | None 
     started = time.monotonic()
     transformers_logging.disable_progress_bar()  # its bars would break up ours
     with ExitStack() as stack:
-        run = load_run(config, console, stack, resume)
-        accelerator = run.loss.session.accelerator
-        stacks = run.folder / f"stacks-{accelerator.process_index}.txt"
-        with run.stop, run.watch.watching(stacks), run.checkpoints.telling():
-            reports = run_phases(run)
-        if accelerator.is_main_process:
-            console.print(table(run.loss, reports))
-            seconds = time.monotonic() - started
-            console.print(f"run       {run.folder}  ({seconds:.0f} s in all)", highlight=False, soft_wrap=True)
-            console.print(f"model     {run.folder / 'final'}", highlight=False, soft_wrap=True)
-        accelerator.wait_for_everyone()
-    if accelerator.num_processes > 1:
-        accelerator.end_training()
-    return run.folder
+        parts = load_scorer_parts(config, console, stack, resume)
+        stacks = parts.folder / f"stacks-{parts.accelerator.process_index}.txt"
+        with parts.checkpoints.telling(), parts.stop, parts.watch.watching(stacks):
+            reports = run_phases(parts)
+        if parts.accelerator.is_main_process:
+            tell = partial(parts.tracker.console.print, highlight=False, soft_wrap=True)
+            parts.tracker.console.print(table(parts.loss, reports))
+            tell(f"run       {parts.folder}  ({time.monotonic() - started:.0f} s in all)")
+            tell(f"model     {parts.folder / 'final'}")
+        parts.accelerator.wait_for_everyone()
+    if parts.accelerator.num_processes > 1:
+        parts.accelerator.end_training()
+    return parts.folder
 
 
-def load_run(config: RunConfig, console: Console, stack: ExitStack, resume: Path | None) -> ScorerRun:
-    """Load everything; what must be closed is left to `stack`."""
+def load_scorer_parts(config: RunConfig, console: Console, stack: ExitStack, resume: Path | None) -> ScorerParts:
+    """Load everything a run needs; what must be closed is left to `stack`."""
     algorithm = config.algorithm
     assert isinstance(algorithm, Config)
     accelerator = Accelerator(mixed_precision=config.precision, cpu=not torch.cuda.is_available())
     console = console if accelerator.is_main_process else Console(quiet=True)  # what is told, is told once
     resumed = None if resume is None else checkpoint_of(resume, config, console)
     set_seed(config.seed)
+    stop = Stop(console)
+    watch = Watch(config.stall_minutes, stop)
     scorer = load_scorer(config.model, labels_of(algorithm), config.seed)
     scorer.model.to(accelerator.device)
     training, held_out = examples_of(algorithm, scorer, config.seed, console)
@@ -117,56 +120,63 @@ def load_run(config: RunConfig, console: Console, stack: ExitStack, resume: Path
         trained, total = count_parameters(scorer.model, trained=True), count_parameters(scorer.model)
         console.print(f"lora      {trained:,} of {total:,} parameters are trained", highlight=False, soft_wrap=True)
     session = Session(scorer.model, accelerator, algorithm.optimizer, algorithm.steps, cure=_CURE)
-    loss = loss_of(algorithm, scorer, session)
-    folder = opened(config, accelerator, stack, resume, resumed)
+    loss = loss_of(algorithm, scorer, session, watch.beat)
+    folder = hold_folder(config, accelerator, stack, resume, resumed)
     tracker = Tracker(folder / "metrics.jsonl" if accelerator.is_main_process else None, console)
     stack.callback(tracker.close)
-    stop = Stop(console)
     checkpoints = Checkpoints(folder, config, fingerprints, accelerator, tracker, stop, resumed)
-    watch = Watch(config.stall_minutes, stop)
-    return ScorerRun(config, algorithm, folder, training, held_out, loss, tracker, checkpoints, stop, watch)
+    return ScorerParts(
+        config, algorithm, folder, training, held_out, loss, accelerator, tracker, checkpoints, stop, watch
+    )
 
 
-def run_phases(run: ScorerRun) -> dict[str, dict[str, float]]:
+def run_phases(parts: ScorerParts) -> dict[str, Report]:
     """Evaluation, training, evaluation: the reports before and after."""
-    config = run.algorithm
-    before = evaluate_before(run)
-
-    def after_step(step: int) -> None:
-        run.watch.beat()
-        if config.evaluate_every and step % config.evaluate_every == 0 and step < config.steps:
-            evaluated(run, f"step-{step:06d}")
-        run.checkpoints.after_step(step)
-
-    done = run.checkpoints.begin(config.name, Trained({"scorer": run.loss.session}))
-    with run.tracker.phase(config.name, config.steps):
+    algorithm, session = parts.algorithm, parts.loss.session
+    before = evaluate_before(parts)
+    done = parts.checkpoints.begin(algorithm.name, Trained({"scorer": session}))
+    with parts.tracker.phase(algorithm.name, algorithm.steps):
         train_scorer(
-            config, run.training, run.loss, run.tracker, seed=run.config.seed, done=done, after_step=after_step
+            algorithm,
+            parts.training,
+            parts.loss,
+            parts.tracker,
+            seed=parts.config.seed,
+            done=done,
+            after_step=partial(end_step, parts),
         )
-    if run.loss.session.accelerator.is_main_process:
-        with files.whole(run.folder / "final") as unfinished:  # before anything else can fail
-            run.loss.scorer.save(unfinished)
-    run.loss.session.accelerator.wait_for_everyone()
-    return {"before": before, "after": evaluated(run, "after")}
+    if parts.accelerator.is_main_process:
+        with files.whole(parts.folder / "final") as unfinished:  # before anything else can fail
+            parts.loss.scorer.save(unfinished)
+    return {"before": before, "after": run_evaluation(parts, "after")}
 
 
-def evaluate_before(run: ScorerRun) -> dict[str, float]:
-    """The report before the first step; of a run that is further, the one it wrote."""
-    written = run.folder / "eval" / "before.json"
-    if run.checkpoints.began and written.exists():
-        found = json.loads(written.read_text(encoding="utf-8"))
-        return {key: math.nan if value is None else value for key, value in found.items()}
-    report = evaluated(run, "before")
-    run.checkpoints.stop_if_asked()
+def evaluate_before(parts: ScorerParts) -> Report:
+    """The evaluation before training; of a run that is further, the report it wrote."""
+    written = parts.folder / "eval" / "before.json"
+    if parts.checkpoints.began and written.exists():
+        read: dict[str, float | None] = json.loads(written.read_text(encoding="utf-8"))
+        return {key: math.nan if value is None else value for key, value in read.items()}
+    report = run_evaluation(parts, "before")
+    parts.checkpoints.stop_if_asked()
     return report
 
 
-def evaluated(run: ScorerRun, name: str) -> dict[str, float]:
-    """A report on what was held out, written to eval/NAME.json."""
-    report = run.loss.measure(run.held_out, run.watch.beat)
-    if run.loss.session.accelerator.is_main_process:
+def end_step(parts: ScorerParts, step: int) -> None:
+    """What every step ends with: an evaluation and a checkpoint, where they are due."""
+    parts.watch.beat()
+    every, report = parts.algorithm.evaluate_every, Report()
+    if every and step % every == 0 and step < parts.algorithm.steps:
+        report = run_evaluation(parts, f"step-{step:06d}")
+    parts.checkpoints.after_step(step, {f"eval/{name}": value for name, value in report.items()})
+
+
+def run_evaluation(parts: ScorerParts, name: str) -> Report:
+    """A report on what is held out, spread over the processes and written to eval/NAME.json."""
+    report = parts.loss.measure(parts.held_out)
+    if parts.accelerator.is_main_process:
         clean = {key: value if math.isfinite(value) else None for key, value in report.items()}
-        files.write_text(run.folder / "eval" / f"{name}.json", json.dumps(clean, indent=2) + "\n")
+        files.write_text(parts.folder / "eval" / f"{name}.json", json.dumps(clean, indent=2) + "\n")
     return report
 
 
@@ -175,11 +185,13 @@ def labels_of(config: Config) -> int:
     return 1 if isinstance(config, RewardModelConfig) else 2
 
 
-def loss_of(config: Config, scorer: TrainableScorer, session: Session) -> ScorerLoss[Any]:
+def loss_of(
+    config: Config, scorer: TrainableScorer, session: Session, beat: Callable[[], None] = lambda: None
+) -> ScorerLoss[Any]:
     """What it minimises."""
     if isinstance(config, RewardModelConfig):
-        return RewardModelLoss(config, scorer, session)
-    return ProcessRewardModelLoss(config, scorer, session)
+        return RewardModelLoss(config, scorer, session, beat)
+    return ProcessRewardModelLoss(config, scorer, session, beat)
 
 
 def examples_of(config: Config, scorer: TrainableScorer, seed: int, console: Console) -> tuple[Examples, Examples]:
@@ -229,7 +241,7 @@ def _tell(skipped: int, line: str, console: Console) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def table(loss: ScorerLoss[Any], reports: dict[str, dict[str, float]]) -> Table:
+def table(loss: ScorerLoss[Any], reports: dict[str, Report]) -> Table:
     """The numbers before and after, side by side."""
     made = Table("", *reports, title="held-out examples", title_justify="left")
     for column in made.columns[1:]:

@@ -29,12 +29,15 @@ class ScorerLoss(ABC, Generic[Example]):
         scorer: what is trained.
         session: how.
         max_tokens: most tokens of a micro-batch, padding included.
+        beat: called with each micro-batch: something progresses.
     """
 
     shown: ClassVar[dict[str, str]]
 
-    def __init__(self, scorer: TrainableScorer, session: Session, max_tokens: int) -> None:
-        self.scorer, self.session, self.max_tokens = scorer, session, max_tokens
+    def __init__(
+        self, scorer: TrainableScorer, session: Session, max_tokens: int, beat: Callable[[], None] = lambda: None
+    ) -> None:
+        self.scorer, self.session, self.max_tokens, self.beat = scorer, session, max_tokens, beat
 
     @abstractmethod
     def rows(self, example: Example) -> list[tuple[int, ...]]:
@@ -68,6 +71,7 @@ class ScorerLoss(ABC, Generic[Example]):
 
     def logits(self, examples: Sequence[Example]) -> Tensor:
         """The logits of some examples at all their places, in one forward pass."""
+        self.beat()
         rows: list[tuple[int, ...]] = []
         places: list[tuple[int, int]] = []
         for example in examples:
@@ -77,13 +81,8 @@ class ScorerLoss(ABC, Generic[Example]):
             return self.scorer.logits(rows, places)
 
     @torch.no_grad()
-    def measure(self, examples: Sequence[Example], on_batch: Callable[[], None] = lambda: None) -> dict[str, float]:
-        """A report on examples that all processes have; each computes a share, and all call this together.
-
-        Args:
-            examples: the same on every process.
-            on_batch: called after each forward pass.
-        """
+    def measure(self, examples: Sequence[Example]) -> dict[str, float]:
+        """A report on examples that all processes have; each computes a share, and all call this together."""
         rank, world = self.session.accelerator.process_index, self.session.accelerator.num_processes
         mine = list(range(len(examples))[rank::world])
         found: list[tuple[int, list[Measured]]] = []
@@ -93,7 +92,6 @@ class ScorerLoss(ABC, Generic[Example]):
             found += [
                 (mine[at], self.measured(piece, one)) for at, piece, one in zip(places, pieces, chosen, strict=True)
             ]
-            on_batch()
         everyone = sorted(gather(self.session.accelerator, found), key=lambda one: one[0])
         return self.report([measured for _, measured in everyone])
 

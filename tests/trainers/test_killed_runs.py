@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from killed_runs import MOMENTS
+from killed_runs import MOMENTS, SCORER_MOMENTS
 from resumed_runs import assert_same
 from small_runs import ROOT
 
@@ -32,10 +32,13 @@ def test_each_was_killed_at_its_moment_and_resumed_by_the_next(folder: Path) -> 
     codes = json.loads((folder / "codes.json").read_text())
     assert {name: codes[name] for name in MOMENTS} == dict.fromkeys(MOMENTS, -9)
     assert (codes["whole"], codes["the end"]) == (0, 0)
+    assert {name: codes[f"rm: {name}"] for name in SCORER_MOMENTS} == dict.fromkeys(SCORER_MOMENTS, -9)
+    assert (codes["rm: whole"], codes["rm: the end"]) == (0, 0)
 
 
-def test_what_is_left_is_the_same_bit_for_bit(folder: Path) -> None:
-    assert_same(folder / "killed" / "debug-grpo", folder / "whole" / "debug-grpo")
+@pytest.mark.parametrize("name", ["debug-grpo", "reward-model"])
+def test_what_is_left_is_the_same_bit_for_bit(folder: Path, name: str) -> None:
+    assert_same(folder / "killed" / name, folder / "whole" / name)
     assert not [path for path in (folder / "killed").rglob("*") if path.name.endswith(".part")]
 
 

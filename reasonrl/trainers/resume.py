@@ -19,17 +19,35 @@ from reasonrl.trainers.checkpoints import newest, phases
 from reasonrl.trainers.fingerprints import check_config
 
 
-def opened(
+def checkpoint_of(folder: Path, config: RunConfig, console: Console) -> Place | None:
+    """The checkpoint that a run goes on from; None if it must begin anew.
+
+    Raises:
+        ReasonRLError: there is no such run, all its checkpoints are damaged, or they are of another config.
+    """
+    tell = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    if not folder.is_dir():
+        raise ReasonRLError(f"--resume: there is no run {folder}")
+    place = newest(folder, config, tell)
+    if place is None:
+        check_config(run_config.load(str(folder / "config.yaml")).model_dump(mode="json"), config)
+        tell(f"resume    {folder} has no checkpoint yet: it begins anew")
+        return None
+    check_config(place.state["config"], config)
+    tell(f"resume    {folder} from step {place.step} of {place.phase}")
+    return place
+
+
+def hold_folder(
     config: RunConfig, accelerator: Accelerator, stack: ExitStack, resume: Path | None, resumed: Place | None
 ) -> Path:
-    """The folder that a run writes to, which no other process may write to meanwhile.
+    """The run's folder, which no other process may write to until `stack` is closed.
 
     Args:
-        config: the run.
-        accelerator: all processes call this together.
-        stack: holds the folder.
-        resume: the folder of a run that goes on.
-        resumed: the checkpoint it goes on from; None if it begins anew.
+        config, accelerator: of the run.
+        stack: lets go of the folder.
+        resume: the folder of a run that goes on; None for a new one.
+        resumed: the checkpoint it goes on from; what was written since is removed.
 
     Raises:
         ReasonRLError: another process is at this run.
@@ -56,25 +74,6 @@ def make_folder(config: RunConfig, accelerator: Accelerator) -> Path:
     if accelerator.num_processes > 1:
         broadcast_object_list(name)
     return Path(name[0])
-
-
-def checkpoint_of(folder: Path, config: RunConfig, console: Console) -> Place | None:
-    """The checkpoint that a run goes on from; None if it must begin anew.
-
-    Raises:
-        ReasonRLError: there is no such run, all its checkpoints are damaged, or they are of another config.
-    """
-    tell = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-    if not folder.is_dir():
-        raise ReasonRLError(f"--resume: there is no run {folder}")
-    place = newest(folder, config, tell)
-    if place is None:
-        check_config(run_config.load(str(folder / "config.yaml")).model_dump(mode="json"), config)
-        tell(f"resume    {folder} has no checkpoint yet: it begins anew")
-        return None
-    check_config(place.state["config"], config)
-    tell(f"resume    {folder} from step {place.step} of {place.phase}")
-    return place
 
 
 def take_back(folder: Path, config: RunConfig, place: Place | None) -> None:
