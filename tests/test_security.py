@@ -43,7 +43,7 @@ ALLOWED = {
     ("reasonrl/rollout/vllm_process.py", "recv"): f"{OWN}; it reads no text of a model as anything but text",
     ("verifiers/reasonrl_code/sandbox/launch.py", "recv"): "bytes of a socket, compared with one text",
     ("reasonrl/trainers/session.py", "gather_object"): TRAINING,
-    ("reasonrl/trainers/parts.py", "broadcast_object_list"): TRAINING,
+    ("reasonrl/trainers/resume.py", "broadcast_object_list"): TRAINING,
 }
 
 

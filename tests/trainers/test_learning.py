@@ -13,7 +13,7 @@ from small_runs import ROOT, reset_accelerate, silent
 from reasonrl import config
 from reasonrl.trainers import run
 
-STEPS = 8
+STEPS = 14
 COMMON = ("evaluation.rows=100", "evaluation.samples=4", "evaluation.k=[1]", "threads=1", "engine=huggingface")
 
 
