@@ -56,12 +56,14 @@ def read(run: Path) -> Curves:
     if not path.is_file():
         raise ReasonRLError(f"{run} is no folder of a run: it has no metrics.jsonl")
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), 1):
+        if not line.endswith("\n"):  # the last one, which a run is just writing
+            break
         try:
             row = json.loads(line)
             rows.append((row.pop("phase"), row.pop("step"), row))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ReasonRLError(f"{path}, line {number}: no metrics of a step: {line[:80]!r}") from None
+            raise ReasonRLError(f"{path}, line {number}: no metrics of a step: {line.strip()[:80]!r}") from None
     if not rows:
         raise ReasonRLError(f"{path}: no step has been logged yet")
     phase = rows[-1][0]

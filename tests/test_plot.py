@@ -41,6 +41,13 @@ def test_a_run_is_read_as_the_curves_of_its_last_phase(tmp_path: Path) -> None:
     assert found.observers() == ["reward/math"]  # reward/rm is the reward
 
 
+def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "a", HACKED)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"phase": "grpo", "step": 5, "rew')
+    assert [step for step, _ in read(run).metrics["reward"]] == [1, 2, 3, 4]
+
+
 def test_moving_means() -> None:
     assert moving([(1, 1.0), (2, 3.0), (3, 8.0), (5, 1.0)], 2) == [(1, 1.0), (2, 2.0), (3, 5.5), (5, 4.5)]
     assert moving([(1, 1.0), (2, 3.0)], 1) == [(1, 1.0), (2, 3.0)]
